@@ -81,9 +81,7 @@ def documents(tokens: int, length: int, vocabulary: int, median: int) -> list[np
 class PackedRows(list):
     """Rows as `Rows` of scripts/training/engine/trainer.py gives them, all in memory."""
 
-    @property
-    def rows(self) -> int:
-        return len(self)
+    rows = property(list.__len__)
 
 
 def packed(texts: list[np.ndarray], length: int) -> PackedRows:
@@ -97,10 +95,8 @@ def packed(texts: list[np.ndarray], length: int) -> PackedRows:
         labels[row, start + 1 : end] = texts[document][1:]
         positions[row, end:] = np.arange(length - end)  # padding, unless another document follows
     columns = {"input_ids": ids, "position_ids": positions, "labels": labels}
-    packed_rows = PackedRows()
-    for row in range(rows):
-        packed_rows.append({name: torch.from_numpy(array[row]) for name, array in columns.items()})
-    return packed_rows
+    every = {name: torch.from_numpy(array) for name, array in columns.items()}
+    return PackedRows({name: tensor[row] for name, tensor in every.items()} for row in range(rows))
 
 
 def sft_trainer(model: PreTrainedModel, texts: list[np.ndarray], length: int, settings: dict) -> Trainer:
@@ -139,8 +135,7 @@ def planned(case: dict) -> float:
 
 def measure(case: dict) -> dict:
     """Rate, MFU and memory of a variant with `shape`, `method`, `device`, `rows` and `length`, in this process."""
-    cpu, length, rows = case["device"] == "cpu", case["length"], case["rows"]
-    attention = case["attention"]
+    cpu, length, rows, attention = case["device"] == "cpu", case["length"], case["rows"], case["attention"]
     if attention == "best":
         attention = choose_attention(gpu_capability(1), "bf16", installed_kernels()).name
     shape = dict(zip(KEYS, SHAPES[case["shape"]], strict=True))
@@ -149,10 +144,8 @@ def measure(case: dict) -> dict:
     torch.manual_seed(0)
     with torch.device(case["device"]):
         config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
-        # frozen weights are held in the precision of compute, as scripts/training/model/lora.py does
-        model = AutoModelForCausalLM.from_config(
-            config, attn_implementation=attention, dtype=torch.bfloat16 if lora else torch.float32
-        )
+        dtype = torch.bfloat16 if lora else torch.float32  # as scripts/training/model/lora.py has them
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
     if lora:
         targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
         model = get_peft_model(model, LoraConfig(r=RANK, target_modules=targets, task_type="CAUSAL_LM"))
@@ -167,19 +160,16 @@ def measure(case: dict) -> dict:
             trainer = sft_trainer(model, texts, length, {**trainer_arguments, "use_liger_kernel": liger})
         else:
             arguments = TrainingArguments(**trainer_arguments, remove_unused_columns=False)
-            trainer = StageTrainer(
-                model, arguments, train_dataset=packed(texts, length), data_collator=collator_for(attention)
-            )
+            data, collator = packed(texts, length), collator_for(attention)
+            trainer = StageTrainer(model, arguments, train_dataset=data, data_collator=collator)
+            use_chunked_loss(model, "none", own="")
         figures = Figures()
         for callback in (Throughput(rows * length, length, bf16=True), figures):
             trainer.add_callback(callback)
         trainer.remove_callback(PrinterCallback)
-        if case["trainer"] != "trl":
-            use_chunked_loss(model, "none", own="")
         with liger_kernels(model, liger and case["trainer"] != "trl", loss=False):
             trainer.train()
-    steps = figures.steps[WARM:]
-    last = steps[-1]
+    steps, last = figures.steps[WARM:], figures.steps[-1]
     return {
         "attention": attention,
         "liger": liger,
@@ -219,7 +209,6 @@ def main() -> None:
         print(json.dumps(measure(options.measure)))
         return
     if options.device == "cuda" and not torch.cuda.is_available():
-        # no error: `make bench` runs it everywhere
         print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
         return
     hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"

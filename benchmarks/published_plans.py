@@ -31,15 +31,8 @@ GPUS = {"A100": (312, 0.55, 200), "A800": (312, 0.55, 150), "H100": (989, 0.45, 
 
 def plan_of(row) -> tuple[float, float, float]:
     """(GiB with activations as the row has them, GiB with every layer checkpointed, tokens per second and GPU)."""
-    width, inner, layers, heads, keys, vocabulary = SHAPES[row.model]
-    shape = Shape(
-        hidden_size=width,
-        intermediate_size=inner,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=keys,
-        vocab_size=vocabulary,
-    )
+    *sizes, vocabulary = SHAPES[row.model]
+    shape = Shape(*sizes, vocab_size=vocabulary)  # in the order of its fields
     tflops, share, link = GPUS[row.gpu]
     nodes = max(1, row.gpus // 8)
     settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": row.method}

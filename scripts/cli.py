@@ -55,7 +55,9 @@ def experiments() -> list[str]:
 def suggestion(word: str, known: list[str]) -> str:
     """What an error adds about a word that is none of the known ones."""
     close = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"known: {', '.join(known)}"
 
 
 def find_profile(word: str) -> str:
@@ -179,7 +181,9 @@ def judge(
     from scripts.judge.sandbox.bubblewrap import Limits
     from scripts.judge.sandbox.packages import Packages
 
-    environment = None if packages is None else str(packages)
+    environment = None
+    if packages is not None:
+        environment = str(packages)
     problems = Benchmark(path=str(benchmark), ignore=ignore or [])
     limits = Limits(timeout, memory << 20)
     judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment))

@@ -25,7 +25,9 @@ def size_text(count: float) -> str:
     """A number of bytes for people: `12.3 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+            if unit == "B":
+                return f"{count:.0f} {unit}"
+            return f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
 
@@ -43,11 +45,15 @@ def free_bytes(path: Path) -> int:
 def fault_number(error: BaseException) -> int | None:
     """The error number of a full, read-only or failing disk, also out of the texts of safetensors, torch and numpy."""
     if isinstance(error, OSError) and error.errno is not None:
-        return error.errno if error.errno in FAULTS else None
+        if error.errno in FAULTS:
+            return error.errno
+        return None
     text = str(error)
     number = re.search(r"\(os error (\d+)\)", text)
     if number:  # Rust's
-        return int(number.group(1)) if int(number.group(1)) in FAULTS else None
+        if int(number.group(1)) in FAULTS:
+            return int(number.group(1))
+        return None
     if CUT_SHORT.search(text):
         return errno.ENOSPC
     return next((number for number in FAULTS if text.endswith(os.strerror(number))), None)

@@ -110,7 +110,9 @@ def read_json_or_empty(path: Path) -> dict:
         content = orjson.loads(path.read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if isinstance(content, dict):
+        return content
+    return {}
 
 
 def seal(content: dict) -> str:
@@ -123,7 +125,9 @@ def read_cache(path: Path) -> dict:
     try:
         record = orjson.loads(path.read_bytes())
         content = record["content"]
-        return content if record["sha256"] == seal(content) else {}
+        if record["sha256"] == seal(content):
+            return content
+        return {}
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return {}
 

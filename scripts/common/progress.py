@@ -34,7 +34,9 @@ class Progress:
     def line(self) -> str:
         rate = self.done / max(time.monotonic() - self.start, 1e-9)
         of = f"/{self.total:,}" if self.total else ""
-        eta = f", ETA {max(self.total - self.done, 0) / rate:.0f} s" if self.total and rate else ""
+        eta = ""
+        if self.total and rate:
+            eta = f", ETA {max(self.total - self.done, 0) / rate:.0f} s"
         return f"{self.label}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s{eta}"
 
     def end(self) -> None:

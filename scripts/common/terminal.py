@@ -81,7 +81,9 @@ def cause(paths: list[str]) -> str:
         number = error_in(lines)
         shown = [line for line in lines if line.strip() and not line.startswith("srun: ")]
         if number is not None or shown:
-            return shown[-1] if number is None else lines[number].partition(": ")[2]
+            if number is None:
+                return shown[-1]
+            return lines[number].partition(": ")[2]
     return ""
 
 

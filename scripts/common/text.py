@@ -17,7 +17,9 @@ def duration(seconds: float) -> str:
         return f"{minutes // 1440} d {minutes % 1440 // 60} h"
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{seconds:.0f} s"
+    if minutes:
+        return f"{minutes} min"
+    return f"{seconds:.0f} s"
 
 
 def code_block(text: str, language: str = "") -> str:

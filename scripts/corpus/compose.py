@@ -175,7 +175,9 @@ def end_with_parent() -> None:
 def chats_of(document: dict, settings: InstructDataset, seed: int) -> list[dict] | str:
     """As `examples_of`, but a list, which can be sent to another process."""
     chats = examples_of(document, settings, seed)
-    return chats if isinstance(chats, str) else list(chats)
+    if isinstance(chats, str):
+        return chats
+    return list(chats)
 
 
 def chats_about(

@@ -190,7 +190,9 @@ def deduplicate(
                 document["cluster"] = named[int(first[number])]
             result.keep(document, len(document["text"].encode()))
         else:
-            reason = "near_duplicate" if equal[number] == number else "duplicate"
+            reason = "duplicate"
+            if equal[number] == number:
+                reason = "near_duplicate"
             place, size = [document[key] for key in ("path", "source", "language")], len(document["text"].encode())
             result.drop(*place, reason, named[int(kept[number])], size)
         progress.add()

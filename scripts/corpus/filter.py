@@ -73,7 +73,9 @@ def language_of(path: str, content: memoryview | None, settings: Filter) -> str 
         known.get(extension) or known.get(extension.lower()) or known.get(path[path.rfind("/") + 1 :].lstrip("."))
     )
     if language == BY_CONTENT:
-        return "c" if content is None else header_language(bytes(content))
+        if content is None:
+            return "c"
+        return header_language(bytes(content))
     return language
 
 
@@ -194,7 +196,9 @@ def filter_archive(
         UserError: the archive is missing, damaged, or differs from its .json file.
     """
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
-    secrets = SecretReplacer() if settings.secrets == "replace" else None
+    secrets = None
+    if settings.secrets == "replace":
+        secrets = SecretReplacer()
     check_contamination, encodings = contamination_check(settings, benchmarks), Counter()
     folders, licences = FolderLicences.of(archive), Counter()
     waiting, waiting_bytes = [], 0

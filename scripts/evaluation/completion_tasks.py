@@ -142,7 +142,9 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
             f" occur twice in their file, {count['in_training']} in the training data"
         )
     write_jsonl(out / "tasks.jsonl.zst", map(asdict, tasks))
-    facts = {"without_grammar": dict(sorted(without_grammar.items()))} if without_grammar else {}
+    facts = {}
+    if without_grammar:
+        facts = {"without_grammar": dict(sorted(without_grammar.items()))}
     return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, tests=tests, **facts)
 
 

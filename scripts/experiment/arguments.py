@@ -21,7 +21,9 @@ def words_of(value: str) -> list[str] | None:
     if value in named:
         return named[value]
     path = Path(value.removeprefix("@"))
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else None
+    if path.is_file():
+        return path.read_text(encoding="utf-8").splitlines()
+    return None
 
 
 def argument_file(folder: Path, *words: str, write: bool = True) -> str:

@@ -61,7 +61,9 @@ def unit_changes(old: dict[str, str], new: dict[str, str]) -> list[str]:
 
     def named(place: str, units: dict[str, str]) -> str:
         kind = units[place].split()[0]
-        return place if kind == "file" else f"{kind} {place}"
+        if kind == "file":
+            return place
+        return f"{kind} {place}"
 
     changed = [f"{named(place, new)} changed" for place in new if place in old and old[place] != new[place]]
     added = [f"{named(place, new)} is new or newly used" for place in new if place not in old]
@@ -81,20 +83,19 @@ def value_text(value: Any) -> str:
 def setting_changes(old: Any, new: Any, key: str = "") -> list[str]:
     """The settings that differ between two JSON values, as `a.b 1 → 2`; one may be `not set` in one of them."""
     if isinstance(old, dict) and isinstance(new, dict):
-        names = [*new, *(name for name in old if name not in new)]
-        inner = (
-            setting_changes(old.get(name, "not set"), new.get(name, "not set"), f"{key}.{name}" if key else name)
-            for name in names
-        )
         found = []
-        for lines in inner:
-            found += lines
+        for name in [*new, *(name for name in old if name not in new)]:
+            inner = name
+            if key:
+                inner = f"{key}.{name}"
+            found += setting_changes(old.get(name, "not set"), new.get(name, "not set"), inner)
         return found
+    if old == new:
+        return []
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(item, str) for item in [*old, *new]):
-        added, removed = [item for item in new if item not in old], [item for item in old if item not in new]
-        parts = [*(f"+ {item}" for item in added), *(f"- {item}" for item in removed)]
-        return [f"{key} {value_text(', '.join(parts) or 'in another order')}"] if old != new else []
-    return [f"{key} {value_text(old)} → {value_text(new)}".strip()] if old != new else []
+        parts = [f"+ {item}" for item in new if item not in old] + [f"- {item}" for item in old if item not in new]
+        return [f"{key} {value_text(', '.join(parts) or 'in another order')}"]
+    return [f"{key} {value_text(old)} → {value_text(new)}".strip()]
 
 
 def parsed(value: Any) -> Any:

@@ -64,7 +64,9 @@ class ExperimentView:
     @cached_property
     def models(self) -> list[str]:
         """The base and the model of every stage; nothing in an experiment of data alone."""
-        return ["base", *self.stages] if self.experiment.training else []
+        if self.experiment.training:
+            return ["base", *self.stages]
+        return []
 
     @cached_property
     def own_models(self) -> list[str]:
@@ -81,7 +83,9 @@ class ExperimentView:
     @property
     def final_target(self) -> str:
         """The target that everything leads to."""
-        return str(self.layout.evaluation) if self.experiment.training else "data"
+        if self.experiment.training:
+            return str(self.layout.evaluation)
+        return "data"
 
     @cached_property
     def own_datasets(self) -> list[str]:
@@ -143,7 +147,9 @@ class ExperimentView:
     def chat_template(self) -> list[str]:
         """The file of the chat template that the base is given, whose content decides."""
         template = self.experiment.training.base.chat_template
-        return [] if template in (None, "chatml") else [template]
+        if template in (None, "chatml"):
+            return []
+        return [template]
 
     @cached_property
     def base_settings(self) -> dict:
@@ -166,7 +172,9 @@ class ExperimentView:
 
     @cached_property
     def packed_datasets(self) -> list[str]:
-        return list(self.experiment.corpus.compose) if self.experiment.training is None else self.trained_on
+        if self.experiment.training is None:
+            return list(self.experiment.corpus.compose)
+        return self.trained_on
 
     @cached_property
     def pinned(self) -> dict[str, Benchmark]:

@@ -116,7 +116,7 @@ def files_by_name(root: Path) -> dict[str, list[Path]]:
 def last_name(node: ast.expr) -> str:
     """`compile` of `re.compile` and of `re.compile("a")`; empty where there is no name."""
     node = getattr(node, "func", node)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return getattr(node, "attr", "") or getattr(node, "id", "")
 
 
 def imports_of(statement: ast.Import | ast.ImportFrom) -> tuple[dict[str, Target], list[str]]:

@@ -31,7 +31,9 @@ def tree_hash(root: Path) -> str:
 def fingerprint(module: str, file: Path = KEPT) -> str:
     """The fingerprint of what `python -m module` reaches, from the file where it holds for these scripts."""
     tree, noted = tree_hash(ROOT), read_cache(file)
-    kept = noted["fingerprints"] if noted.get("tree") == tree else {}
+    kept = {}
+    if noted.get("tree") == tree:
+        kept = noted["fingerprints"]
     if module not in kept:
         kept[module] = computed(module)
         write_cache(file, {"tree": tree, "fingerprints": kept})

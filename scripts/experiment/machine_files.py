@@ -47,8 +47,12 @@ def read_yaml(path: Path) -> dict:
     except RepeatedKey as error:
         raise UserError(f"{path}: line {error.problem_mark.line + 1}: {error.problem}") from error
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        tab = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        line = 1
+        if error.problem_mark:
+            line = error.problem_mark.line + 1
+        tab = ""
+        if "\\t" in str(error.problem):
+            tab = "; indent with spaces, not tabs"
         raise UserError(f"{path}: line {line}: not YAML: {error.problem}{tab}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8; save it as such") from error

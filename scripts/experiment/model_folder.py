@@ -51,7 +51,9 @@ def check_weights(folder: Path) -> None:
                 raise UserError(f"{key}: {path}: a pointer of git-lfs, not the file; run `git lfs pull` in {folder}")
     config = read_json(folder / "config.json")
     index = folder / "model.safetensors.index.json"
-    expected = read_json(index).get("weight_map", {}) if index.is_file() else {}
+    expected = {}
+    if index.is_file():
+        expected = read_json(index).get("weight_map", {})
     for name in sorted(set(expected.values())):
         if not (folder / name).is_file():
             raise UserError(f"{key}: {folder / name}: missing, and {index.name} names it; copy the folder again")
@@ -160,6 +162,10 @@ def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
     """
     if base.shape is None:
         config = Path(base.model) / "config.json"
-        return Shape.from_config(read_json(config)) if config.is_file() else None
+        if config.is_file():
+            return Shape.from_config(read_json(config))
+        return None
     shape = Shape(**base.shape)
-    return replace(shape, vocab_size=vocab_size) if base.model == "scratch" else shape
+    if base.model == "scratch":
+        return replace(shape, vocab_size=vocab_size)
+    return shape

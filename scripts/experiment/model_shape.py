@@ -41,7 +41,9 @@ class Shape:
         if has_experts(config) or config.get("per_layer_config") or config.get("hidden_size_per_layer_input"):
             return None
         known = {field.name: config[field.name] for field in fields(cls) if config.get(field.name) is not None}
-        return cls(**known) if {*REQUIRED, "vocab_size"} <= known.keys() else None
+        if {*REQUIRED, "vocab_size"} <= known.keys():
+            return cls(**known)
+        return None
 
 
 REQUIRED = [field.name for field in fields(Shape)][:5]

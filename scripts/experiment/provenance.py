@@ -88,7 +88,9 @@ class Provenance:
     def settings(self) -> dict | None:
         """The settings that it was made with; None for a rule without settings."""
         text = self.params.get("settings")
-        return json.loads(ast.literal_eval(text)) if text else None
+        if text:
+            return json.loads(ast.literal_eval(text))
+        return None
 
 
 CHECKED = TypeAdapter(Provenance)

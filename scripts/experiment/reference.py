@@ -86,7 +86,9 @@ def default_of(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
-    return "" if default in (None, {}) else f"`{json.dumps(default)}`"
+    if default in (None, {}):
+        return ""
+    return f"`{json.dumps(default)}`"
 
 
 def rows(record: type[Record], path: str = "") -> Iterator[tuple[str, str, str, str]]:
@@ -98,7 +100,9 @@ def rows(record: type[Record], path: str = "") -> Iterator[tuple[str, str, str, 
             continue
         description = field.description or " ".join((inner[0].__doc__ or "").split())
         if description:
-            kind = "list of mappings" if form is list else "mapping"
+            kind = "mapping"
+            if form is list:
+                kind = "list of mappings"
             yield key, kind, "required" if field.is_required() else "", description
         below = key + {dict: ".{name}.", list: "[]."}.get(form, ".")
         yield from rows(inner[0], below) if len(inner) == 1 else rows_by_kind(inner, below)

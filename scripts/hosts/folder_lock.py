@@ -51,7 +51,9 @@ def read_owner(descriptor: int) -> dict:
         owner = json.loads(os.pread(descriptor, 4096, 0))
     except ValueError:
         return {}
-    return owner if isinstance(owner, dict) and {"pid", "host", "boot", "since"} <= owner.keys() else {}
+    if isinstance(owner, dict) and {"pid", "host", "boot", "since"} <= owner.keys():
+        return owner
+    return {}
 
 
 def hold_folder(locks: bool = True) -> None:
@@ -70,14 +72,18 @@ def hold_folder(locks: bool = True) -> None:
     except BlockingIOError:
         if not locks:
             return
-        holder = described(earlier_owner) if earlier_owner else "a process that is just starting"
+        holder = "a process that is just starting"
+        if earlier_owner:
+            holder = described(earlier_owner)
         raise UserError(f"another Snakemake works in this folder: {holder}; wait for it, or end it there") from None
     except OSError:
         return  # a file system without flock: Snakemake's own lock is all there is
     owner = this_process()
     if locks and any(LOCKS.glob("*.lock")):
         if not earlier_owner or earlier_owner["boot"] != owner["boot"]:
-            holder = described(earlier_owner) if earlier_owner else "a Snakemake that did not say which"
+            holder = "a Snakemake that did not say which"
+            if earlier_owner:
+                holder = described(earlier_owner)
             raise UserError(f"this folder is locked by {holder}; if that is no longer running: {UNLOCK}")
         for lock in LOCKS.glob("*.lock"):
             lock.unlink(missing_ok=True)

@@ -169,7 +169,9 @@ def busy(card: Card) -> str | None:
     if processes:
         return f"busy with process {', '.join(map(str, processes))}"
     # the processes of another container are not listed, their memory is
-    return f"{used:.1f} GiB in use" if used > IDLE else None
+    if used > IDLE:
+        return f"{used:.1f} GiB in use"
+    return None
 
 
 def described(cards: list[Card]) -> str:
@@ -196,9 +198,15 @@ def eligible(cards: list[Card], machine: Machine, count: int) -> list[list[Card]
     groups = sorted(groups.values(), key=lambda group: -max(card.memory_gib for card in group))
     groups = [group for group in groups if len(group) >= count]
     if not groups:
-        of_kind = f" of kind {kind}" if kind != "auto" else ""
-        with_memory = f" with {least} GiB or more" if least else ""
-        among = f" among {', '.join(map(str, ids))}" if ids else ""
+        of_kind = ""
+        if kind != "auto":
+            of_kind = f" of kind {kind}"
+        with_memory = ""
+        if least:
+            with_memory = f" with {least} GiB or more"
+        among = ""
+        if ids:
+            among = f" among {', '.join(map(str, ids))}"
         raise UserError(f"machine: gpus: {count} needed{of_kind}{with_memory}{among}; this host has {described(cards)}")
     return groups
 

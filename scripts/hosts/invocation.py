@@ -47,7 +47,8 @@ def read_invocation(words: list[str] | None = None) -> Invocation:
     """
     from snakemake.cli import parse_args
 
-    words = sys.argv[1:] if words is None else words
+    if words is None:
+        words = sys.argv[1:]
     with contextlib.redirect_stderr(io.StringIO()):  # it says again which profiles it uses
         _, args = parse_args(words)
     if args.touch and TOUCHES not in os.environ:

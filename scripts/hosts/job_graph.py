@@ -70,7 +70,9 @@ class Job:
 def module_of(area: str, rule: str) -> str:
     """The module that a rule runs: a suite is a rule, too."""
     suite = f"scripts.{area}.suites.{rule}"
-    return suite if path_of(suite) else f"scripts.{area}.{rule}"
+    if path_of(suite):
+        return suite
+    return f"scripts.{area}.{rule}"
 
 
 def script_of(rule) -> tuple[str, str]:
@@ -154,7 +156,9 @@ def write_jobs(jobs: list[Job], key: str, results: Path) -> None:
 def read_jobs(key: str, results: Path) -> list[Job] | None:
     """The jobs that were written for the experiment with this key; None if there are none."""
     record = read_json_or_empty(Layout(results).jobs)
-    return [Job(**job) for job in record["jobs"]] if record.get("experiment") == key else None
+    if record.get("experiment") == key:
+        return [Job(**job) for job in record["jobs"]]
+    return None
 
 
 def dry_run(profile: str, *configfiles: Path | None):

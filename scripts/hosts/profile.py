@@ -82,7 +82,9 @@ class Profile:
 
 
 def value_in(resources, name: str) -> int | str | None:
-    value = resources.get(name) if resources else None
+    value = None
+    if resources:
+        value = resources.get(name)
     return getattr(value, "raw", value)
 
 
@@ -102,16 +104,22 @@ def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], p
     Raises:
         UserError: the profile gives a stage other hosts or GPUs than the machine file, or a suite no GPU.
     """
-    least_mb = round((parameters * BYTES_PER_PARAMETER + JOB_BYTES) / 1e6) if parameters else 0
+    least_mb = 0
+    if parameters:
+        least_mb = round((parameters * BYTES_PER_PARAMETER + JOB_BYTES) / 1e6)
     profile.assign("train", TRAINING_JOB)
     profile.assign("base", MODEL_JOB, least_mb=least_mb)
     profile.assign("release", MODEL_JOB, least_mb=2 * least_mb)  # the trained and the released model side by side
     for suite, about in abouts().items():
         if suite in suites and about.needs_gpu:
-            whole_node = [WHOLE_NODE_JOB] if about.whole_node else []
+            whole_node = []
+            if about.whole_node:
+                whole_node = [WHOLE_NODE_JOB]
             profile.assign(suite, GPU_JOB, *whole_node, least_mb=least_mb)
             if machine.gpus and profile.counts_gpus and profile.gpus(suite) != 1:
-                asked = "gres: a GPU such as gpu:a40:1" if profile.slurm else "gpu: 1"
+                asked = "gpu: 1"
+                if profile.slurm:
+                    asked = "gres: a GPU such as gpu:a40:1"
                 raise UserError(
                     f"the profile's set-resources.{GPU_JOB}: suite {suite} needs one GPU of {profile.machine}, but gets"
                     f" {profile.gpus(suite)}; put `{asked}` there"
@@ -141,4 +149,6 @@ def check_placement(profile: Profile, machine: Machine) -> None:
 
 def stage_threads(machine: Machine, cores: int) -> int:
     """The CPU cores of a stage's job on one host: a share for each GPU, or without GPUs all that Snakemake may use."""
-    return machine.cpus_per_gpu * machine.gpus if machine.gpus else cores
+    if machine.gpus:
+        return machine.cpus_per_gpu * machine.gpus
+    return cores

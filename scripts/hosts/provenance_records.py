@@ -161,36 +161,33 @@ class ProvenanceRecords(FilePersistence):
         if not path.exists():
             return None
         made = self.provenance.of(key) or self.provenance.look_again(key)
-        if made:
-            difference = first_difference(made, self.hashes)
-            wrong = str(difference) if difference else ""
-            repair = difference and repair_command([difference.file])
-            if repair:
-                wrong += f"; to download the published file instead: `{repair}`"
-        else:
+        wrong = ""
+        if made is None:
             wrong = self.provenance.damaged.get(provenance_file(key), f"{key}: it has no provenance")
+        elif difference := first_difference(made, self.hashes):
+            wrong = str(difference)
+            if repair := repair_command([difference.file]):
+                wrong += f"; to download the published file instead: `{repair}`"
+
+        first = key
+        facts = {"rule": None, "log": [], "software_stack_hash": "", "starttime": None, "endtime": None}
+        facts |= {"code": UNTRUSTED, "params": [], "input": [], "input_checksums": {}}
+        if made:
+            first = next(iter(made.outputs))
+            facts |= {"rule": made.rule, "log": made.log, "software_stack_hash": made.software}
+            facts |= {"starttime": made.started, "endtime": made.ended}
         if wrong:
             self.wrong[str(key)] = wrong
-            self.refuse(key, made.rule if made else None, wrong)
-        trusted = not wrong
-        first = next(iter(made.outputs)) if made else key
-        # Snakemake compares contents only of inputs that are newer than the output, and a copy has any times: an input
-        # with another content is left out here, so the set of inputs differs and the job runs
-        unchanged = sorted(set(made.inputs) - set(changed_inputs(made, self.hashes))) if trusted else []
-        return MetadataRecord(
-            rule=made.rule if made else None,
-            log=made.log if made else [],
-            code=made.command if trusted else UNTRUSTED,
-            params=sorted(made.params.values()) if trusted else [],
-            input=unchanged,
-            input_checksums={name: f"sha256:{digest}" for name, digest in made.inputs.items()} if trusted else {},
-            software_stack_hash=made.software if made else "",
-            record_format_version=FORMAT,
-            job_hash=int.from_bytes(first.encode()[-7:]),
-            incomplete=False,
-            starttime=made.started if made else None,
-            endtime=made.ended if made else None,
-        )
+            self.refuse(key, facts["rule"], wrong)
+        else:
+            # Snakemake compares contents only of inputs that are newer than the output, and a copy has any times: an
+            # input with another content is left out here, so the set of inputs differs and the job runs
+            unchanged = sorted(set(made.inputs) - set(changed_inputs(made, self.hashes)))
+            checksums = {name: f"sha256:{digest}" for name, digest in made.inputs.items()}
+            facts |= {"code": made.command, "params": sorted(made.params.values())}
+            facts |= {"input": unchanged, "input_checksums": checksums}
+        job_hash = int.from_bytes(first.encode()[-7:])
+        return MetadataRecord(**facts, record_format_version=FORMAT, job_hash=job_hash, incomplete=False)
 
     def refuse(self, key: str, rule: str | None, wrong: str) -> None:
         """Say once per job, of a few jobs, why it will run again."""

@@ -103,9 +103,13 @@ class PythonJudge:
         verdict = exceeded(programs)
         if verdict:
             return verdict
-        written = "" if program is None else message(program)
+        written = ""
+        if program is not None:
+            written = message(program)
         if program_gone() and (program is None or program.code is not None):
-            code = "" if program is None else f", exit code {program.code}"
+            code = ""
+            if program is not None:
+                code = f", exit code {program.code}"
             return Verdict("exception", f"the program ended{code}: {written}"[:DETAIL])
         try:
             outcome, detail = ast.literal_eval(tests.stdout.decode())
@@ -249,11 +253,15 @@ class Judge:
     def judge_of(self, problem: Problem) -> PythonJudge | StdioJudge | CppJudge:
         if problem.judge == "stdio":
             return self.stdio
-        return self.python if problem.language == "python" else self.cpp
+        if problem.language == "python":
+            return self.python
+        return self.cpp
 
     def missing(self, problem: Problem) -> set[str]:
         """The Python packages that a problem needs and nobody has."""
-        return self.packages.missing(problem) if problem.language == "python" else set()
+        if problem.language == "python":
+            return self.packages.missing(problem)
+        return set()
 
     def check(self, language: str) -> None:
         """Check that a language can be judged here.

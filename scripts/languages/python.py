@@ -35,7 +35,9 @@ SYNTAX = Syntax(
 def absolute(name: str, path: PurePosixPath) -> tuple[str, ...]:
     """The parts of a module's name; dots at its beginning stand for folders of the importing file."""
     dots, folders = len(name) - len(name.lstrip(".")), path.parent.parts
-    above = folders[: max(0, len(folders) - dots + 1)] if dots else ()
+    above = ()
+    if dots:
+        above = folders[: max(0, len(folders) - dots + 1)]
     return (*above, *filter(None, name.lstrip(".").split(".")))
 
 

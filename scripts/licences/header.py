@@ -46,15 +46,18 @@ def header_of(text: str) -> str:
     found, at = [], 0
     while at < len(text):
         end = text.find("\n", at)
-        end = len(text) if end < 0 else end
+        if end < 0:
+            end = len(text)
         opening = OPENING.match(text, at, end)
         if opening:
             mark = opening[1].lstrip("rRuU")
             closing = text.find(CLOSING[mark[:2]], opening.end())
-            closing = len(text) if closing < 0 else closing
+            if closing < 0:
+                closing = len(text)
             found.append(MARKS.sub("", text[opening.end() : closing]))
             end = text.find("\n", closing)
-            end = len(text) if end < 0 else end
+            if end < 0:
+                end = len(text)
         elif comment := LINE.match(text, at, end):
             found.append(comment[2].rstrip("\r"))
         elif licence := DECLARED.match(text, at, end):

@@ -127,6 +127,14 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(text)
 
 
+def of_version(name: str, version: re.Match) -> str:
+    """The SPDX identifier of a GNU licence, as `GPL-3.0-only`, from its short name and what follows that in a text."""
+    number = version[1]
+    if "." not in number:
+        number += ".0"
+    return f"{name}-{number}-{'or-later' if version[2] else 'only'}"
+
+
 def gnu_licences(plain: str) -> dict[str, int]:
     """SPDX identifier → position of each GNU licence that a notice spells out, by the version that follows the name."""
     found = {}  # short name → (identifier, position)
@@ -134,8 +142,7 @@ def gnu_licences(plain: str) -> dict[str, int]:
         short = GNU[name[0]]
         version = GNU_VERSION.match(plain, name.end())
         if version:
-            number = version[1] if "." in version[1] else f"{version[1]}.0"
-            identifier = f"{short}-{number}-{'or-later' if version[2] else 'only'}"
+            identifier = of_version(short, version)
             if short not in found or found[short][0] == OLDEST[short]:
                 found[short] = identifier, name.start()
         else:
@@ -148,7 +155,9 @@ def named(plain: str) -> dict[str, int]:
     found = {}
     for name in NAME.finditer(plain):
         identifier = list(NAMES)[int(name.lastgroup[1:])]
-        version = ACRONYM_VERSION.match(plain, name.end()) if identifier in OLDEST else None
+        version = None
+        if identifier in OLDEST:
+            version = ACRONYM_VERSION.match(plain, name.end())
         meant = (
             version
             or name[0].startswith(("mpl", "epl"))
@@ -157,8 +166,7 @@ def named(plain: str) -> dict[str, int]:
         if not (meant or "licens" in name[0] or BEHIND_NAME.match(plain, name.end())):
             continue
         if version:
-            number = version[1] if "." in version[1] else f"{version[1]}.0"
-            identifier = f"{identifier}-{number}-{'or-later' if version[2] else 'only'}"
+            identifier = of_version(identifier, version)
         found.setdefault(OLDEST.get(identifier, identifier), name.start())
     return found
 
@@ -246,4 +254,6 @@ def licence_in(text: str) -> str | None:
         return UNKNOWN
     if ELSEWHERE.search(plain):
         return None
-    return UNKNOWN if LICENCE_LIKE.search(plain) or LICENCE_LINE.search(text) else None
+    if LICENCE_LIKE.search(plain) or LICENCE_LINE.search(text):
+        return UNKNOWN
+    return None

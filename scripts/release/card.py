@@ -56,7 +56,9 @@ def number(value: float | None) -> str:
 
 
 def interval(value: list[float] | None) -> str:
-    return "" if value is None else f"{number(value[0])} to {number(value[1])}"
+    if value is None:
+        return ""
+    return f"{number(value[0])} to {number(value[1])}"
 
 
 def table(head: list[str], rows: list[list]) -> str:

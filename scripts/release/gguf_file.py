@@ -53,7 +53,9 @@ def steps(pre_tokenizer: dict) -> tuple[str, ...]:
     if kind == "Digits" and pre_tokenizer["individual_digits"]:
         return ("digit",)
     if kind == "ByteLevel" and not pre_tokenizer["add_prefix_space"]:
-        return ("gpt2",) if pre_tokenizer.get("use_regex", True) else ("bytes",)
+        if pre_tokenizer.get("use_regex", True):
+            return ("gpt2",)
+        return ("bytes",)
     return (f"unknown {kind}",)
 
 

@@ -154,7 +154,9 @@ def same_chats(encoder: Encoder, tokenizer: PreTrainedTokenizerBase, chats: list
 
 def ends_of(config: dict) -> set[int]:
     ends = config.get("eos_token_id")
-    return set(ends) if isinstance(ends, list) else {ends}
+    if isinstance(ends, list):
+        return set(ends)
+    return {ends}
 
 
 def same_ends(trained: Path, released: Path, encoder: Encoder, chats: list[list[dict]]) -> Line:
@@ -204,7 +206,9 @@ def same_completions(
             place = next((n for n, pair in enumerate(zip(text, written, strict=False)) if len(set(pair)) > 1), 0)
             first = f"; first difference at character {place}: {text[place : place + 20]!r}"
     # a float sum in another order may turn a tie, so most must be equal, not all
-    holds = equal >= 0.75 * len(completions) if exact else None
+    holds = None
+    if exact:
+        holds = equal >= 0.75 * len(completions)
     return Line("completions of the evaluation", holds, f"{share(equal, len(completions))} again word for word{first}")
 
 
@@ -228,5 +232,7 @@ def lost_bits(name: str, before: np.ndarray, after: np.ndarray, confidence: floa
         low, high = found.interval
         words += f": {found.value:+.5f} [{low:+.5f}, {high:+.5f}], {direction(found.interval)}"
     words += f", {len(lost)} documents"
-    holds = abs(float(lost.mean())) <= TOLERANCE if exact else None
+    holds = None
+    if exact:
+        holds = abs(float(lost.mean())) <= TOLERANCE
     return Line(f"bits per byte, {name}", holds, words)

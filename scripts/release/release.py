@@ -172,7 +172,9 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
     summaries = {name: evaluation["stages"][name]["summary"] for name in chain}
     kept = ("kind", "examples", "sources", "licences", "languages", "funnel")
     base = experiment["training"]["base"]
-    hub = f"{base['model']}" if base.get("revision") else None
+    hub = None
+    if base.get("revision"):
+        hub = f"{base['model']}"
     shards = [layout.results / path for path in shard_folders(experiment, layout, chain)]
     return {
         "name": f"{experiment['experiment']}-{stage}",
@@ -235,7 +237,9 @@ def release(stage: str, model: Path, results: Path, settings: Release, out: Path
         if files:
             template = folder / "chat_template.jinja"
             ends = [token for token in ("<|im_end|>", "<|endoftext|>") if token in Encoder(folder).controls]
-            text = template.read_text(encoding="utf-8") if template.is_file() else ""
+            text = ""
+            if template.is_file():
+                text = template.read_text(encoding="utf-8")
             write_text(folder / "Modelfile", modelfile(files[-1], ends, text))
         datasets = datasets_of(experiment, chain_of(stage, experiment["training"]["train"]))
         samples = samples_of(layout, stage, datasets, experiment["evaluation"])

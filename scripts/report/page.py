@@ -75,7 +75,9 @@ def choose_examples(
     # among equal grades first those where the base is better
     worst = sorted(grades.keys() - set(gained), key=lambda name: (grades[name][0], -grades[name][1], name))
     failing = [identity for identity in worst if grades[identity][0] < 1][:count]
-    solved = [identity for identity in worst if grades[identity][0] >= 1] if count is None else []
+    solved = []
+    if count is None:
+        solved = [identity for identity in worst if grades[identity][0] >= 1]
     return [
         {
             "kind": kind,
@@ -152,7 +154,9 @@ def drawn(picture: Callable, data: object) -> Markup:
 def date_of(results: Path, evaluation: dict) -> str:
     """The date of the last stage's files."""
     path = Layout(results).model(list(evaluation["stages"])[-1]) / "environment.json"
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat() if path.exists() else ""
+    if path.exists():
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    return ""
 
 
 def render(results: Path) -> str:

@@ -95,7 +95,9 @@ def changes(log: Iterator[bytes]) -> Iterator[tuple[int, bytes, list[bytes], byt
             if merge:
                 parents = [next(log, b"") for _ in letters]
             else:
-                parents = [next(log, b"")] if letters in (b"R", b"C") else []
+                parents = []
+                if letters in (b"R", b"C"):
+                    parents = [next(log, b"")]
             yield date, letters, parents, next(log, b"")
 
 

@@ -149,7 +149,9 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
                     " pack both with the same settings"
                 )
     length = manifests[first]["length"]
-    total = int(settings.million_tokens * 1e6 // length) if settings.million_tokens else None
+    total = None
+    if settings.million_tokens:
+        total = int(settings.million_tokens * 1e6 // length)
     splits = {}
     for split in PACKED_SPLITS:
         splits[split] = mix_split(folders, settings, seed_of(manifests, settings, split), total, out, split)

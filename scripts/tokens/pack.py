@@ -248,7 +248,9 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
     encoder = Encoder(tokenizer)
     if length < len(encoder.lead) + 2:
         raise UserError(f"--length: {length}: must be at least {len(encoder.lead) + 2} with this tokenizer")
-    fill = FillInMiddle(encoder, length, **fim) if fim and fim["rate"] else None
+    fill = None
+    if fim and fim["rate"]:
+        fill = FillInMiddle(encoder, length, **fim)
     splits = {}
     for split in PACKED_SPLITS:
         split_fill = fill if split == "train" else None  # a validation loss is one of plain text

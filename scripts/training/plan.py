@@ -43,7 +43,9 @@ def main() -> None:
     rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
     monitoring = load_monitoring(args.monitoring)
-    shape = Shape(**args.shape) if args.shape else None
+    shape = None
+    if args.shape:
+        shape = Shape(**args.shape)
     inputs = PlanInputs(args.stage, args.settings, machine, shape, *rows, layers, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
     free = free_bytes(args.out) / GIB

@@ -77,7 +77,9 @@ def train(
     origin, shards = read_manifest(folders.origin), read_manifest(folders.shards)
     check_validation(name, settings, folders.shards, shards)
     auto = "auto" in (settings.learning_rate, settings.global_batch)
-    parameters = count_parameters(folders.origin) if auto else None
+    parameters = None
+    if auto:
+        parameters = count_parameters(folders.origin)
     rows = split_rows(shards["splits"]["train"], settings)
     stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size(), monitoring)
     settings = stage.settings
@@ -103,7 +105,9 @@ def train(
             logging.warning(f"warning: {line}")
         prune_before_start(work, folders.origin)
     checkpoint = resume_from(name, work, machine, first_rank)
-    first_step = step_of(checkpoint) if checkpoint else 0
+    first_step = 0
+    if checkpoint:
+        first_step = step_of(checkpoint)
 
     # the model, with the fastest attention kernel that is right for it
     with arguments.main_process_first():  # the first rank of each host tries the kernels, if nobody has yet
@@ -135,7 +139,9 @@ def train(
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
     parallel.reduce_in_float32(trainer)
-    optimizer_check = MuonCheck(trainer) if settings.optimizer == "muon" else None
+    optimizer_check = None
+    if settings.optimizer == "muon":
+        optimizer_check = MuonCheck(trainer)
     add_callbacks(trainer, stage, monitoring, optimizer_check, owner, first_step)
 
     # train to the last step

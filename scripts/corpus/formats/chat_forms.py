@@ -95,7 +95,9 @@ def messages_of(fields: dict, place: str) -> list:
 
 def system_of(fields: dict) -> list[dict]:
     """The message of a field `system`, if it says anything."""
-    return [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
+    if fields.get("system"):
+        return [{"role": "system", "content": fields["system"]}]
+    return []
 
 
 def from_sharegpt(turn: object) -> object:

@@ -35,7 +35,9 @@ class FilterWriter:
     def kept_share(self) -> float:
         """The share of all bytes that was kept; 1 if there were none."""
         kept, dropped = self.bytes.total(), self.dropped_bytes.total()
-        return kept / (kept + dropped) if kept + dropped else 1.0
+        if kept + dropped:
+            return kept / (kept + dropped)
+        return 1.0
 
     def facts(self) -> dict:
         """The counts in the manifest: seen = kept + sum(dropped), and per language kept, bytes and dropped.

@@ -53,7 +53,8 @@ def chat_of(
     for number, message in enumerate(messages_in(record, record_place, columns), 1):
         place = f"{record_place}: message {number}"
         role = message.get("role") if isinstance(message, dict) else message
-        role = ROLE_OF.get(role, role) if isinstance(role, str) else role
+        if isinstance(role, str):
+            role = ROLE_OF.get(role, role)
         used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
         if used or role in ("tool", "function", "ipython"):
             subject = f"`{used[0]}`" if used else f"role {role}"
@@ -213,7 +214,9 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
         key = f"corpus.compose.{out.name}.sha256"
         raise UserError(f"{key}: the sha256 of {settings.path} is {actual}; restore the files, or correct the setting")
     sampled = isinstance(settings, ChatDataset) and settings.max_samples is not None
-    highest = highest_sampled_rank(settings, seed) if sampled else None
+    highest = None
+    if sampled:
+        highest = highest_sampled_rank(settings, seed)
     written, dropped = Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples")
     with ExitStack() as stack:

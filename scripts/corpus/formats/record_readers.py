@@ -34,7 +34,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors write it before UTF-8
 
 def format_of(path: Path) -> str:
     """The end of a file's name that says its format: `.jsonl`, `.jsonl.gz`."""
-    return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    if path.suffix == ".gz":
+        return "".join(path.suffixes[-2:])
+    return path.suffix
 
 
 def is_saved_dataset(path: Path) -> bool:
@@ -102,7 +104,8 @@ def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object
         for number, line in enumerate(lines_of(file, path), 1):
             if len(line) > MAX_LINE:
                 raise UserError(f"{path}: line {number}: longer than {MAX_LINE >> 20} MiB; write one record a line")
-            line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
             if line.strip():
                 try:
                     yield number, json_value(line)

@@ -17,7 +17,9 @@ def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
     point = fraction_of(digest)
     if point < settings.test:
         return "test"
-    return "validation" if point < settings.test + settings.validation else "train"
+    if point < settings.test + settings.validation:
+        return "validation"
+    return "train"
 
 
 def held_out_first(splits: Iterable[str]) -> str:

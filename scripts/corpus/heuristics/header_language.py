@@ -76,4 +76,6 @@ def header_language(source: bytes) -> str:
     """ "c" or "cpp"."""
     start = ASIDE.sub(b" ", source[:START])
     # whole lines, as what stands behind the end of one changes nothing before it
-    return "cpp" if is_cpp(start[: start.rfind(b"\n") + 1]) or is_cpp(ASIDE.sub(b" ", source)) else "c"
+    if is_cpp(start[: start.rfind(b"\n") + 1]) or is_cpp(ASIDE.sub(b" ", source)):
+        return "cpp"
+    return "c"

@@ -139,7 +139,9 @@ def check_characters(raw: bytes, text: str) -> None:
     lost = raw.count(REPLACEMENT)
     if lost and (REPLACEMENT * 3 in raw or lost > MOST_LOST * len(text)):
         raise Dropped("replacement", f"{lost} characters U+FFFD")
-    garbled = [len(match[0]) for match in MOJIBAKE.finditer(text)] if LATIN.search(raw) else []
+    garbled = []
+    if LATIN.search(raw):
+        garbled = [len(match[0]) for match in MOJIBAKE.finditer(text)]
     others = len(raw.translate(None, ASCII).decode())
     if len(garbled) > 2 and sum(garbled) > 0.5 * others:
         raise Dropped("mojibake", f"{len(garbled)} characters")
@@ -176,7 +178,8 @@ def base64_runs(raw: bytes) -> list[int]:
     start = marked.find(BASE64_RUN)
     while start >= 0:
         end = marked.find(b".", start)
-        end = len(marked) if end < 0 else end
+        if end < 0:
+            end = len(marked)
         lengths.append(end - start)
         start = marked.find(BASE64_RUN, end)
     return lengths

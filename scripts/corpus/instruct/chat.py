@@ -97,9 +97,13 @@ def answer_en(facts: Facts, language: str) -> str:
         defined.append("functions")
     if any(item.methods for item in facts.types):
         defined.append("methods")
-    opening = [f"This {title} code defines {enumeration(defined)}."] if defined else []
+    opening = []
+    if defined:
+        opening = [f"This {title} code defines {enumeration(defined)}."]
     if facts.sentence:
-        whose = "Its documentation" if opening else f"The documentation of this {title} code"
+        whose = "Its documentation"
+        if not opening:
+            whose = f"The documentation of this {title} code"
         opening.append(f'{whose} says: "{facts.sentence}"')
     paragraphs = [" ".join(opening)]
     lines = []
@@ -115,7 +119,9 @@ def answer_en(facts: Facts, language: str) -> str:
     if lines:
         paragraphs.append("Its main parts are:\n\n" + "\n".join(lines))
     if facts.imports:
-        start = "It builds" if any(paragraphs) else f"This {title} code builds"
+        start = "It builds"
+        if not any(paragraphs):
+            start = f"This {title} code builds"
         _, singular_form, plural_form = chats()[language].imported
         paragraphs.append(
             f"{start} on the {singular_form if len(facts.imports) == 1 else plural_form} {names_en(facts.imports)}."

@@ -99,7 +99,9 @@ def receiver(node: Node) -> str | None:
     owner = parameters.named_children[0].child_by_field_name("type")
     if owner is not None and owner.type == "pointer_type":
         owner = owner.named_children[0]
-    return None if owner is None else base_name(owner)
+    if owner is None:
+        return None
+    return base_name(owner)
 
 
 class Outline:
@@ -160,7 +162,9 @@ class Outline:
 def facts_of(text: str, path: str, language: str) -> Facts | None:
     """The facts of a file; None if too much of it does not parse."""
     captures = parse(text, path, language)
-    return None if captures is None else facts_from(captures, text, language)
+    if captures is None:
+        return None
+    return facts_from(captures, text, language)
 
 
 def facts_from(captures: dict[str, list[Node]], text: str, language: str) -> Facts:

@@ -93,7 +93,9 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if TEST_MARK.match(source[node.start_byte : node.end_byte].decode(errors="replace")) or in_test_module(node):
         return None
     named = node if node.child_by_field_name("name") else innermost(node)
-    name = function_name(named) if named is not None else None
+    name = None
+    if named is not None:
+        name = function_name(named)
     if body is None or name is None or not body.named_child_count or node.has_error:
         return None
     rules = chats()[language]

@@ -118,7 +118,9 @@ def other_address(text: bytes, start: int, end: int) -> bytes:
     groups = secret.split(b":")
     groups[:2] = [b"2001", b"db8".zfill(len(groups[1]))] if len(groups[1]) >= 3 else [b"2001", b"db8"]
     result = b":".join(groups[:2] + [re.sub(rb"[0-9a-fA-F]", b"1", group) for group in groups[2:]])
-    return result if len(result) == len(secret) else b"2001:db8::1"
+    if len(result) == len(secret):
+        return result
+    return b"2001:db8::1"
 
 
 def is_phone(text: bytes, start: int, end: int) -> bool:

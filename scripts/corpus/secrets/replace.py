@@ -69,10 +69,14 @@ def detect_secrets_rules() -> list[Rule]:
         if name not in KEYWORDS or not issubclass(detector, RegexBasedDetector):
             continue
         kind = name.lower().replace(" ", "-")
-        placeholder = "<TOKEN>" if "token" in kind or "oauth" in kind else "<API_KEY>"
+        placeholder = "<API_KEY>"
+        if "token" in kind or "oauth" in kind:
+            placeholder = "<TOKEN>"
         for regex in detector().denylist:
             pattern = ("(?i)" if regex.flags & re.IGNORECASE else "") + without_lookaround(regex.pattern)
-            group = 1 if name in ONE_GROUP and regex.groups else 0
+            group = 0
+            if name in ONE_GROUP and regex.groups:
+                group = 1
             rules.append(Rule(kind, placeholder, pattern, KEYWORDS[name], ENTROPY, group))
     return rules
 
@@ -82,7 +86,9 @@ def gitleaks_rules() -> list[Rule]:
     data = json.loads(Path(__file__).with_name("gitleaks.json").read_text(encoding="utf-8"))
     rules = []
     for row in data["rules"]:
-        placeholder = "<TOKEN>" if "token" in row["id"] or "oauth" in row["id"] else "<API_KEY>"
+        placeholder = "<API_KEY>"
+        if "token" in row["id"] or "oauth" in row["id"]:
+            placeholder = "<TOKEN>"
         keywords = [re.escape(word) for word in row["keywords"]]
         rules.append(Rule(row["id"], placeholder, row["pattern"], keywords, row["entropy"], row.get("group")))
     return rules
@@ -135,7 +141,9 @@ def odd_backslashes(text: bytes, end: int) -> bool:
 
 def after_escape(text: bytes, start: int, end: int) -> int:
     """Where a secret begins that seems to begin with the letters of an escape: `me@x.org` in `\\nme@x.org`."""
-    return start + len(ESCAPE.match(text, start, end)[0]) if odd_backslashes(text, start) else start
+    if odd_backslashes(text, start):
+        return start + len(ESCAPE.match(text, start, end)[0])
+    return start
 
 
 def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:

@@ -182,7 +182,9 @@ def is_plain_password(text: bytes, start: int, end: int) -> bool:
     if not is_password(text, start, end) or not re.search(rb"[A-Za-z]", secret) or DOTTED.match(secret):
         return False
     # a variable or type is defined or imported somewhere in its file, so it does not only stand behind `=` or `:`
-    others = re.finditer(rb"\b" + secret + rb"\b", text) if re.fullmatch(rb"\w+", secret) else ()
+    others = ()
+    if re.fullmatch(rb"\w+", secret):
+        others = re.finditer(rb"\b" + secret + rb"\b", text)
     return all(text[max(0, other.start() - 8) : other.start()].rstrip(b" \t")[-1:] in (b"=", b":") for other in others)
 
 

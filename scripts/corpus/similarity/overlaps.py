@@ -249,7 +249,9 @@ class OverlapSearch:
     def longest_overlap(self, text: str) -> tuple[ProblemText, list[str]] | None:
         """(problem, words) of the longest run that `text` shares with any problem; None if there is none."""
         problem, run = max(self.runs(self.grams.matches(text)), key=lambda pair: len(pair[1]), default=(0, []))
-        return (self.problems[problem], run) if run else None
+        if run:
+            return (self.problems[problem], run)
+        return None
 
 
 def common_run(words: list[str], start: int, other_words: list[str], at: int, size: int) -> tuple[int, int]:

@@ -62,7 +62,9 @@ def tree(text: str, language: str) -> Node | None:
     """The root of the syntax tree; None if more than `MAX_ERROR_SHARE` of the text does not parse."""
     source = text.encode()
     root = grammar(language)[0].parse(source).root_node
-    return None if error_bytes(root) > MAX_ERROR_SHARE * len(source) else root
+    if error_bytes(root) > MAX_ERROR_SHARE * len(source):
+        return None
+    return root
 
 
 def parse(text: str, path: str, language: str) -> dict[str, list[Node]] | None:

@@ -27,7 +27,9 @@ def parts_of(path: str) -> tuple[str, ...]:
     """The folders of a path and its name without suffix; for `a/__init__.py` and `a/mod.rs` only `a`."""
     pure = PurePosixPath(path)
     parts = (*pure.parent.parts, pure.stem)
-    return parts[:-1] if pure.stem in folder_files() and len(parts) > 1 else parts
+    if pure.stem in folder_files() and len(parts) > 1:
+        return parts[:-1]
+    return parts
 
 
 def imported_names(document: dict) -> list[tuple[str, ...]]:

@@ -88,14 +88,18 @@ def completed(problem: Problem, text: str) -> str:
     """The program built from a completion."""
     code = problem.head + text[: end(problem, text)]
     # MultiPL-E's tests begin with the brace that was cut off
-    closing = "\n}" if problem.tests.lstrip().startswith("}") else ""
+    closing = ""
+    if problem.tests.lstrip().startswith("}"):
+        closing = "\n}"
     return code + closing
 
 
 def closed(problem: Problem, code: str) -> str:
     """A whole program with the braces that are left to MultiPL-E's tests, which begin with the function's last one."""
     missing = code.count("{") - code.count("}")
-    return f"{code}\n{'}' * missing}" if problem.tests.lstrip().startswith("}") else code
+    if problem.tests.lstrip().startswith("}"):
+        return f"{code}\n{'}' * missing}"
+    return code
 
 
 def program(problem: Problem, text: str, style: str) -> str:
@@ -108,7 +112,9 @@ def program(problem: Problem, text: str, style: str) -> str:
         if problem.judge == "stdio" or "Solution" in problem.defined:  # LiveCodeBench: an answer is a whole program
             return code
         is_program = not problem.entry or re.search(rf"^def {problem.entry}\b", code, re.M)
-        return f"{problem.head}\n{code}" if is_program else completed(problem, code)
+        if is_program:
+            return f"{problem.head}\n{code}"
+        return completed(problem, code)
     defined = re.findall(BEGINS[problem.language], code, re.M)
     if problem.entry not in defined:
         return completed(problem, code)

@@ -52,12 +52,16 @@ def check_form(model: ScoredModel, settings: InPlace, key: str) -> None:
 
 def last_lines(text: str, characters: int) -> str:
     """The last lines of a text, with at most this many characters."""
-    return text if len(text) <= characters else text[-characters:].partition("\n")[2]
+    if len(text) <= characters:
+        return text
+    return text[-characters:].partition("\n")[2]
 
 
 def first_lines(text: str, characters: int) -> str:
     """The first lines of a text, with at most this many characters."""
-    return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
+    if len(text) <= characters:
+        return text
+    return text[:characters].rpartition("\n")[0]
 
 
 def prompt_of(task: Task, settings: InPlace) -> Prompt:
@@ -103,7 +107,9 @@ def write_answers(
 
 def prompt_text(prompt: Prompt) -> str:
     """The text of a prompt for `items.jsonl.zst`."""
-    return prompt if isinstance(prompt, str) else f"{prompt.prefix}<|answer|>{prompt.suffix}"
+    if isinstance(prompt, str):
+        return prompt
+    return f"{prompt.prefix}<|answer|>{prompt.suffix}"
 
 
 def end_of(task: Task, completion: str) -> int | None:

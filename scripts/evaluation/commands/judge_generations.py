@@ -200,7 +200,9 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
         f" that could be judged {len(differing)} are judged otherwise here{':' if differing else ''}"
     )
     for row in differing:
-        published_as = "passed" if row["published"] else "failed"
+        published_as = "failed"
+        if row["published"]:
+            published_as = "passed"
         detail = " ".join(row["detail"].split())[-100:]
         place = f"{row['id']} ({row['sample']})"
         lines.append(f"  {place}: published {published_as}, here {row['outcome']} {detail}".rstrip())
@@ -223,5 +225,7 @@ def judge_file(benchmark: Benchmark, path: Path, out: Path, base: bool, judge: J
     write_jsonl(verdicts, rows)
     by_id = {problem.id: problem for problem in problems}
     extracted = sum(is_chat_answer(by_id[item.problem], item.text) for item in generations)
-    note = [f"of {extracted} of {len(generations)} answers a code block was judged"] if extracted else []
+    note = []
+    if extracted:
+        note = [f"of {extracted} of {len(generations)} answers a code block was judged"]
     print("\n".join([*note, *summary_lines(rows, len(problems)), f"verdicts: {verdicts}"]))

@@ -115,7 +115,9 @@ def chat_text(messages: list[dict]) -> str:
 
 def text_of(example: dict) -> str:
     """The text of a training example."""
-    return chat_text(example["messages"]) if "messages" in example else example["text"]
+    if "messages" in example:
+        return chat_text(example["messages"])
+    return example["text"]
 
 
 def read_cases(path: Path) -> list[Case]:

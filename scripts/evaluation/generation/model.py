@@ -87,7 +87,9 @@ def load(folder: Path) -> ScoredModel:
     transformers_logging.disable_progress_bar()
     read_manifest(folder)
     encoder = Encoder(folder)
-    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = "cpu"
+    if torch.cuda.is_available():
+        kind = "cuda"
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     logits_fingerprint.check(model, folder)
     return ScoredModel(folder, model.to(kind).eval(), encoder)
@@ -97,7 +99,9 @@ def device_name() -> str:
     """The device that models run on here: a GPU's name, or `cpu`."""
     import torch
 
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return "cpu"
 
 
 def model_and_environment(folder: Path) -> dict:

@@ -45,7 +45,9 @@ def identifier_f1(completion: str, answer: str, language: str) -> float:
     """F1 of the sets of identifiers, 0 to 1; 0 if they have none in common."""
     predicted, expected = identifiers(completion, language), identifiers(answer, language)
     common = len(predicted & expected)
-    return 2 * common / (len(predicted) + len(expected)) if common else 0.0
+    if common:
+        return 2 * common / (len(predicted) + len(expected))
+    return 0.0
 
 
 def errors(text: str, language: str) -> int:

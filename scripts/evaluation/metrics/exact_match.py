@@ -56,7 +56,9 @@ def f1(prediction: str, reference: str) -> float:
         if not predicted or not expected:  # SQuAD: an empty answer is right if the reference is empty too
             return float(predicted == expected)
         common = (Counter(predicted) & Counter(expected)).total()
-    return 2 * common / (len(predicted) + len(expected)) if common else 0.0
+    if common:
+        return 2 * common / (len(predicted) + len(expected))
+    return 0.0
 
 
 def strict_match(prediction: str, reference: str) -> bool:

@@ -76,7 +76,9 @@ class Suite(NamedTuple):
     def value(self, metric: str, sums: np.ndarray) -> float | None:
         """A metric of [width] sums; None if it was not measured, or is a share of nothing."""
         value = float(self.metrics[metric].compute(sums))
-        return value if self.measured(sums) and not math.isnan(value) else None
+        if self.measured(sums) and not math.isnan(value):
+            return value
+        return None
 
     def column(self, figure: str) -> int:
         """The number of a figure's first column."""

@@ -22,7 +22,9 @@ TEST = re.compile(r"^(?:test_|Test(?=[A-Z]))(?P<name>.+)$|^(?P<other>.+?)(?:[_.]
 def tested(stem: str) -> str | None:
     """The name of the module that a test tests by its own name; None for another file."""
     found = TEST.match(stem)
-    return (found["name"] or found["other"]) if found else None
+    if found:
+        return found["name"] or found["other"]
+    return None
 
 
 def clusters(ids: list[str], unit: str) -> np.ndarray:
@@ -73,4 +75,6 @@ def effective_number(sizes: np.ndarray) -> float:
     One file with most of the bytes says little about other files, however many small ones lie beside it.
     """
     total = float(sizes.sum())
-    return total**2 / float((sizes.astype(np.float64) ** 2).sum()) if total else 0.0
+    if total:
+        return total**2 / float((sizes.astype(np.float64) ** 2).sum())
+    return 0.0

@@ -102,7 +102,9 @@ class SuiteComparison:
                 sums = sums_by_cluster(self.figures(place, model), self.clusters[place])
                 rows.append(cluster_values(sums, self.suite.metrics[metric].compute))
             values.append(np.stack(rows))
-        return values[0] - values[1] if len(values) == 2 else values[0]
+        if len(values) == 2:
+            return values[0] - values[1]
+        return values[0]
 
     def informative(self, metric: str, place: Place, sides: Sides) -> int:
         """The number of clusters; of two sides, of those on which a model differs from its partner.
@@ -222,7 +224,9 @@ class SuiteComparison:
         else:
             interval = self.interval(metric, place, sides[0])
         interval = self.suite.metrics[metric].within(interval, against is not None)
-        about = {"seeds": seeds.tolist(), "documents": len(self.columns[place])} if len(seeds) > 1 else {}
+        about = {}
+        if len(seeds) > 1:
+            about = {"seeds": seeds.tolist(), "documents": len(self.columns[place])}
         return {"value": float(seeds.mean()), "interval": interval, **about}
 
     def score(self, place: Place, model: str) -> dict:

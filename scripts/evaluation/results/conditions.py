@@ -64,7 +64,9 @@ def with_retrieval(layout: Layout, dataset: str, documents: Documents, models: l
 
 def names_right(layout: Layout, dataset: str, model: str, after_retrieval: bool, confidence: float) -> dict | None:
     """The share of a dataset's names that a model would have written next, with its interval over files."""
-    key = "names_right_retrieval" if after_retrieval else "names_right"
+    key = "names_right"
+    if after_retrieval:
+        key = "names_right_retrieval"
     items = list(read_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst"))
     rows = [[item[key], item["names"]] for item in items if item["dataset"] == dataset and item.get("names")]
     if not rows:
@@ -161,7 +163,9 @@ def stated(row: dict) -> str:
     if row["interval"] is None:
         return f"{row['value']:+.3f}, too few files for an interval"
     low, high = row["interval"]
-    unknown = ", cannot tell" if row["direction"] == "cannot tell" else ""
+    unknown = ""
+    if row["direction"] == "cannot tell":
+        unknown = ", cannot tell"
     return f"{row['value']:+.3f} [{low:+.3f}, {high:+.3f}]{unknown}"
 
 

@@ -32,7 +32,9 @@ class GateResult(NamedTuple):
 
 def on_side(value: float, side: str, bound: float) -> bool:
     """Whether a value is `below` or `above` the bound."""
-    return value < bound if side == "below" else value > bound
+    if side == "below":
+        return value < bound
+    return value > bound
 
 
 def outcome(value: float, interval: Interval, side: str, bound: float) -> str:
@@ -44,7 +46,9 @@ def outcome(value: float, interval: Interval, side: str, bound: float) -> str:
 
 def bound_of(gate: Gate) -> tuple[str, float]:
     """(`below` or `above`, the bound)."""
-    return ("below", gate.below) if gate.below is not None else ("above", gate.above)
+    if gate.below is not None:
+        return ("below", gate.below)
+    return ("above", gate.above)
 
 
 def result(
@@ -67,7 +71,9 @@ def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
     Args:
         summaries: with each seed; the worst figure decides.
     """
-    name = "eval_loss" if gate.metric == "loss" else gate.metric
+    name = "eval_loss"
+    if gate.metric != "loss":
+        name = gate.metric
     figures = [summary.get(name) for summary in summaries]
     if None in figures:
         return result(gate, None, None, "not measured")
@@ -116,4 +122,6 @@ def verdict(outcomes: list[str]) -> str:
         return "not met"
     if "not measured" in outcomes:
         return "not measured"
-    return "met" if all(outcome == "met" for outcome in outcomes) else "met, not secured"
+    if all(outcome == "met" for outcome in outcomes):
+        return "met"
+    return "met, not secured"

@@ -60,7 +60,9 @@ def data_folders(experiment: Experiment) -> list[Path]:
     rows = PackedRows(experiment, layout)
     shards = {*rows.packed(), *rows.mixed()}
     datasets = [layout.dataset(name) for name in sorted(experiment.corpus.compose)]
-    corpus = [layout.deduplicated, layout.split] if experiment.sources else []
+    corpus = []
+    if experiment.sources:
+        corpus = [layout.deduplicated, layout.split]
     return [*corpus, *datasets, layout.tokenizer, *sorted(shards)]
 
 
@@ -110,7 +112,9 @@ def settings_of(made: Provenance) -> dict | None:
     value = ast.literal_eval(made.params.get("settings", "None"))
     if isinstance(value, list):  # an option and its value, or neither
         value = value[1] if value else None
-    return None if value is None else json.loads(value)
+    if value is None:
+        return None
+    return json.loads(value)
 
 
 def expected_settings(made: Provenance, output: Path, view: ExperimentView) -> dict | None:
@@ -126,16 +130,22 @@ def expected_settings(made: Provenance, output: Path, view: ExperimentView) -> d
         case "split":
             return to_dict(experiment.corpus.split)
         case "compose":
-            return to_dict(view.datasets[folder]) if folder in view.datasets else {}
+            if folder in view.datasets:
+                return to_dict(view.datasets[folder])
+            return {}
         case "tokenizer":
-            return to_dict(experiment.tokens.tokenizer) if view.scratch else None
+            if view.scratch:
+                return to_dict(experiment.tokens.tokenizer)
+            return None
         case "mix":
             mixture = experiment.tokens.mix.get(folder.rpartition("-")[0])
             return to_dict(mixture) if mixture else {}
         case "base":
             return view.base_settings
         case "train":
-            return to_dict(view.stages[folder]) if folder in view.stages else {}
+            if folder in view.stages:
+                return to_dict(view.stages[folder])
+            return {}
         case "human":  # its settings are those of the sheet that people filled
             return settings_of(made)
         case suite if suite in view.suites:

@@ -126,7 +126,9 @@ def detectable(values: np.ndarray, effective: float, confidence: float) -> float
 def direction(interval: list[float] | None, better: str = "below") -> str:
     """What a difference shows; `better` is the side of zero on which the first model is the better one."""
     if interval and not interval[0] <= 0 <= interval[1]:
-        return "better" if (interval[1] < 0) == (better == "below") else "worse"
+        if (interval[1] < 0) == (better == "below"):
+            return "better"
+        return "worse"
     return "no difference shown"
 
 
@@ -230,7 +232,9 @@ def median_interval(values: list[float], confidence: float) -> list[float] | Non
     while tail / 2**count <= (1 - confidence) / 2:
         k += 1
         tail += math.comb(count, k)
-    return [ordered[k - 1], ordered[-k]] if k else None
+    if k:
+        return [ordered[k - 1], ordered[-k]]
+    return None
 
 
 def holm(values: list[float]) -> list[float]:

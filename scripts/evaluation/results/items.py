@@ -122,7 +122,9 @@ def read_scoring(path: Path, folder: Path) -> dict:
 def settings_differences(settings: dict | None, expected: dict | None) -> str:
     """The settings that differ, as `documents 100, must be 200`; empty if none does."""
     if not isinstance(settings, dict) or not isinstance(expected, dict):
-        return "" if settings == expected else f"{settings}, must be {expected}"
+        if settings == expected:
+            return ""
+        return f"{settings}, must be {expected}"
     keys = sorted(key for key in {*settings, *expected} if settings.get(key) != expected.get(key))
     return "; ".join(f"{key} {settings.get(key)}, must be {expected.get(key)}" for key in keys)
 
@@ -141,7 +143,9 @@ def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: Sc
         raise UserError(f"{path}: not scored with the base's settings: {differences}; {AGAIN}")
     items_here, expected = model.items.get(dataset, {}), base.items[dataset]
     for identity in sorted(items_here.keys() ^ expected.keys()):
-        fault = "not among the base's" if identity in items_here else "missing, though the base's have it"
+        fault = "missing, though the base's have it"
+        if identity in items_here:
+            fault = "not among the base's"
         raise UserError(f"{items}: {identity} of {dataset} is {fault}; {AGAIN}")
     fixed = [suite.column(name) for name in suite.data_figures]
     for identity, item in items_here.items():

@@ -92,7 +92,9 @@ def scored_datasets(evaluation: Record, name: str) -> list[str]:
     """The datasets of a configured suite; people rate those of the suite whose outputs they are given."""
     rated = evaluation.human.of if name == "human" else name
     settings, datasets = getattr(evaluation, rated), constants_in(__name__, "datasets")
-    return datasets[rated](settings) if rated in datasets else settings.datasets
+    if rated in datasets:
+        return datasets[rated](settings)
+    return settings.datasets
 
 
 def held_out(experiment) -> list[str]:
@@ -103,7 +105,9 @@ def held_out(experiment) -> list[str]:
 def problem_files(name: str, settings: Record) -> list[str]:
     """The files of cases or problems of a suite, and what judging them needs; none where datasets give the prompts."""
     files = constants_in(__name__, "files")
-    return files[name](settings) if name in files else []
+    if name in files:
+        return files[name](settings)
+    return []
 
 
 def prompts_of(suites: Mapping[str, Record]) -> dict[str, dict]:

@@ -115,7 +115,9 @@ def small(settings: Settings, items: int) -> dict:
 
 def pinned(settings: Settings | None) -> dict[str, Benchmark]:
     """The benchmarks with a repository, by the name of their file; none without the suite."""
-    benchmarks = settings.benchmarks if settings else []
+    benchmarks = []
+    if settings:
+        benchmarks = settings.benchmarks
     return {Path(benchmark.path).name: benchmark for benchmark in benchmarks if benchmark.git}
 
 
@@ -143,7 +145,9 @@ def refuse_benchmark(name: str, problems: list[Problem], judge: Judge) -> None:
     count = min(CHECKED, len(solved))
     chosen = [solved[place * len(solved) // count] for place in range(count)]
     programs = [(problem, problem.head + problem.canonical) for problem in chosen]
-    verdicts = judge_all(judge, programs, f"judge the published solutions of {name}") if programs else []
+    verdicts = []
+    if programs:
+        verdicts = judge_all(judge, programs, f"judge the published solutions of {name}")
     failed = [
         f"{problem.id} ({verdict.outcome}: {' '.join(verdict.detail.split())[-120:]})"
         for problem, verdict in zip(chosen, verdicts, strict=True)

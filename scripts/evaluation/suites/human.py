@@ -116,7 +116,9 @@ def cell(text: str) -> str:
         shown = text
     else:
         shown = f"{text[:LONGEST]} … ({len(text) - LONGEST:,} characters more)"
-    return f"'{shown}" if re.match(r"\s*[=+\-@]", shown) else shown
+    if re.match(r"\s*[=+\-@]", shown):
+        return f"'{shown}"
+    return shown
 
 
 def write_sheet(path: Path, rows: dict[str, dict]) -> None:

@@ -95,7 +95,9 @@ def off_target(device: str, target: str) -> str | None:
     """Why `device` is not the target hardware (`gpu`, `cpu` or words of a GPU's name); None if it is."""
     kinds = {"gpu": device != "cpu", "cpu": device == "cpu"}
     on_target = kinds.get(target.lower(), bool(re.search(rf"\b{re.escape(target)}\b", device, re.IGNORECASE)))
-    return None if on_target else f"models run on {device} here, the target is {target}"
+    if on_target:
+        return None
+    return f"models run on {device} here, the target is {target}"
 
 
 def prompt(tokens: int, vocabulary: int, seed: int) -> "torch.Tensor":

@@ -134,7 +134,9 @@ def needs_defaults(name: str, folder: Path | None) -> bool:
 
 def load_tasks(name: str, folder: Path | None) -> dict[str, "Task"]:
     """Name → task, of a task, or of all tasks in a group or with a tag."""
-    own_tasks = task_manager(folder, False).all_tasks if folder else []
+    own_tasks = []
+    if folder:
+        own_tasks = task_manager(folder, False).all_tasks
     if name not in own_tasks and name not in task_manager(folder, True).all_tasks:
         raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own_tasks) or 'none'}")
     try:
@@ -251,7 +253,9 @@ def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
     import lm_eval
 
     go_offline()
-    include_path = Path(settings.include_path) if settings.include_path else None
+    include_path = None
+    if settings.include_path:
+        include_path = Path(settings.include_path)
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
     tasks = {name: load_tasks(name, include_path) for name in dict.fromkeys(names.values())}
     metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}

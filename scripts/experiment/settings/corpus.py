@@ -64,7 +64,9 @@ class Split(Record):
     @property
     def unit(self) -> str:
         """What intervals of scores on the test split are over: other files, or other repositories."""
-        return "repository" if self.by == "repository" else "file"
+        if self.by == "repository":
+            return "repository"
+        return "file"
 
 
 class SourceDataset(Record):

@@ -45,4 +45,6 @@ class Experiment(Record):
     @property
     def stages(self) -> dict[str, Stage]:
         """The stages by name; none in an experiment of data alone."""
-        return self.training.train if self.training else {}
+        if self.training:
+            return self.training.train
+        return {}

@@ -36,7 +36,9 @@ EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 def number_from_text(value: Any) -> Any:
     """The number that YAML 1.1 reads as text for want of a dot or a sign (`1e-3`, `5e6`); any other value unchanged."""
-    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
+    if isinstance(value, str) and EXPONENT.fullmatch(value):
+        return float(value)
+    return value
 
 
 def refuse_repetition(values: list) -> list:
@@ -58,7 +60,9 @@ def unknown_key_hint(key: str, known: list[str]) -> str:
         if text:
             return text
     close = difflib.get_close_matches(key, known, 1)
-    return f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known keys: {', '.join(known)}"
 
 
 def check_name(key: str, value: str, names: Iterable[str]) -> None:
@@ -185,7 +189,9 @@ def must_be(error: dict) -> str:
     """What would be right in the place of one error."""
     if error["type"] == "literal_error":
         expected = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
-        return f"one of {expected}" if "," in expected else f"`{expected}`"
+        if "," in expected:
+            return f"one of {expected}"
+        return f"`{expected}`"
     return MUST_BE[error["type"]].format(**error.get("ctx", {}))
 
 
@@ -203,7 +209,9 @@ def explain(error: ValidationError, value: Any, keys: list[str]) -> str:
         tag = first["ctx"].get("tag")
         known = first["ctx"].get("expected_tags", "").replace("'", "")
         kind = "kind" if key == TOP else f"{key}.kind"
-        return f"{kind}: must be one of {known}, not {tag!r}" if known else f"{kind}: required"
+        if known:
+            return f"{kind}: must be one of {known}, not {tag!r}"
+        return f"{kind}: required"
     if first["type"] not in (*MUST_BE, "literal_error"):  # a check of our own, whose text is the whole line
         return f"{key}: {first['msg'].removeprefix('Value error, ')}"
     if any(detail["type"] == "float_type" for detail in details):  # naming whole numbers too would say it twice

@@ -94,10 +94,14 @@ class Sandbox:
         """The command that sets user and limits, inside the namespaces, before it becomes the program."""
         cpu, uid = max(1, round(limits.seconds + 0.5)), str(next(UIDS))
         # each may hold a socket's buffers, which no sum of the processes' memory sees; virtual machines open many
-        files = FEW_FILES if limits.address_space else 256
+        files = 256
+        if limits.address_space:
+            files = FEW_FILES
         bounds = {"cpu": f"{cpu}:{cpu + 1}", "nproc": limits.processes, "nofile": files, "fsize": limits.scratch}
         bounds |= {"core": 0, "memlock": 1 << 16} | ({"as": limits.memory} if limits.address_space else {})
-        user = ["/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "--"] if self.root else []
+        user = []
+        if self.root:
+            user = ["/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "--"]
         return [*user, "/usr/bin/prlimit", *(f"--{name}={bound}" for name, bound in bounds.items()), "--"]
 
     def start(
@@ -132,7 +136,9 @@ class Sandbox:
             for path, folder in {**self.folders, **(folders or {})}.items():
                 command += ["--ro-bind", folder, path]
             for path, descriptor in zip(files, contents, strict=True):
-                permissions = "0111" if path.startswith("/run/") else "0444"
+                permissions = "0444"
+                if path.startswith("/run/"):
+                    permissions = "0111"
                 command += ["--perms", permissions, "--ro-bind-data", str(descriptor), path]
             command += ["--chdir", "/tmp", "--remount-ro", "/", "--seccomp", str(seccomp)]
             command += ["--json-status-fd", str(writing), "--", *self.limited(limits), *argv]

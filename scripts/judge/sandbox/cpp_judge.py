@@ -177,7 +177,9 @@ class CppJudge:
             if isinstance(part, Verdict):
                 if UNSUPPORTED_TYPE.search(part.detail):
                     return Verdict("unjudged", f"the function's signature: {part.detail}"[:DETAIL])
-                fault = part.outcome if part.outcome == "sandbox error" else "test error"
+                fault = "test error"
+                if part.outcome == "sandbox error":
+                    fault = part.outcome
                 return Verdict(fault, f"the problem's own tests: {part.detail}"[:DETAIL])
             parts.append(part)
         return Tests(*parts)
@@ -246,10 +248,14 @@ class CppJudge:
             return Verdict("unjudged", message(judge) or message(called))
         if judge.code not in (GONE, UNREADABLE):
             return Verdict("wrong", message(judge))
-        unreadable = "no readable answer: " if judge.code == UNREADABLE else ""
+        unreadable = ""
+        if judge.code == UNREADABLE:
+            unreadable = "no readable answer: "
         if called is None:
             return Verdict("exception", unreadable)
         if OUT_OF_MEMORY.search(called.stderr.decode(errors="replace")):
             return Verdict("memory", message(called))
-        exit_note = f"the program ended, exit code {called.code}: " if judge.code == GONE else ""
+        exit_note = ""
+        if judge.code == GONE:
+            exit_note = f"the program ended, exit code {called.code}: "
         return Verdict("exception", f"{exit_note}{unreadable}{message(called)}"[:DETAIL])

@@ -81,7 +81,9 @@ def once(code: object, names: dict, candidate_names: list[str], caller: Caller) 
         return "unjudged", REFUSED[0]
     if caller.ending:
         return "unjudged", "the program raises StopIteration, which may have ended a loop of the tests"
-    return ("passed", "") if caller.used else ("test error", "the tests never use the program")
+    if caller.used:
+        return ("passed", "")
+    return ("test error", "the tests never use the program")
 
 
 def described(error: BaseException) -> tuple[str, str]:
@@ -152,13 +154,17 @@ class Server:
         else:
             function, positional, named = arguments
             watched = [*positional, *named.values()]
-            before = self.text(watched) if any(map(changeable, watched)) else None
+            before = None
+            if any(map(changeable, watched)):
+                before = self.text(watched)
             result = function(*positional, **named)
             if before is not None:
                 same_argument = next(
                     (index for index, value in enumerate(positional) if value is result and changeable(value)), None
                 )
-                changed = self.text([positional, named]) if self.text(watched) != before else None
+                changed = None
+                if self.text(watched) != before:
+                    changed = self.text([positional, named])
         return f"['value', {self.text(result)}, {same_argument}, {changed}]"
 
     def run(self) -> None:

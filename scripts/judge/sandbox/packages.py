@@ -107,7 +107,9 @@ class Packages:
 
     def of(self, problem: Problem, role: str) -> dict[str, str]:
         """The folders that the judge or the candidate of a problem sees, by their paths in the sandbox."""
-        folders = {"/opt/packages": str(self.environment)} if self.environment else {}
+        folders = {}
+        if self.environment:
+            folders = {"/opt/packages": str(self.environment)}
         if role == "judge" and any(
             self.environment is None or not holds(self.environment, name) for name in imported(problem.tests)
         ):

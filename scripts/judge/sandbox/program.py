@@ -203,7 +203,9 @@ def exceeded(programs: Iterable[Program]) -> Verdict | None:
         if program.killed_for == "files":
             return Verdict("exception", f"more than {FILES} files")
         if program.killed_for:
-            detail = f"more than {program.limits.seconds} s" if program.killed_for == "timeout" else ""
+            detail = ""
+            if program.killed_for == "timeout":
+                detail = f"more than {program.limits.seconds} s"
             return Verdict(program.killed_for, detail)
         if program.code == 128 + SIGXCPU:
             return Verdict("timeout", f"more than {program.limits.seconds} s of CPU time")

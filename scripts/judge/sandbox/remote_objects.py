@@ -157,7 +157,9 @@ class Caller:
         """How the judge writes an object that is not plain: one of the candidate's, or a function of the tests."""
         if type(value) is RemoteReference:
             number = object.__getattribute__(value, "number")
-            return f"named_by({number!r})" if isinstance(number, str) else f"kept({number})"
+            if isinstance(number, str):
+                return f"named_by({number!r})"
+            return f"kept({number})"
         if not callable(value):
             refused(f"the tests pass an object of class {type(value).__name__}")
         self.test_functions.append(value)
@@ -192,7 +194,9 @@ class Caller:
                 result, same_argument, changed = reply
                 if changed is not None:
                     self.changed(arguments[1:], changed, result is not None or same_argument is not None)
-                return arguments[1][same_argument] if self.applying and same_argument is not None else result
+                if self.applying and same_argument is not None:
+                    return arguments[1][same_argument]
+                return result
             name, text = (str(part)[:LONGEST_TEXT] for part in reply)
             self.ending |= name in ("StopIteration", "StopAsyncIteration")
         except Exception as error:

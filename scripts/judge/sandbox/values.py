@@ -75,7 +75,9 @@ def literal(value: object, refer) -> str:
         items = "".join(literal(item, refer) + "," for item in kind.__iter__(value))
         if kind is tuple:
             return f"({items})"
-        return f"[{items}]" if kind is list else f"{kind.__name__}([{items}])"
+        if kind is list:
+            return f"[{items}]"
+        return f"{kind.__name__}([{items}])"
     if kind is dict:
         pairs = (f"({literal(key, refer)},{literal(item, refer)})," for key, item in dict.items(value))
         return f"dict([{''.join(pairs)}])"
@@ -88,7 +90,9 @@ def literal(value: object, refer) -> str:
     if value_type is type and value in KINDS:
         return f"kind({value.__name__!r})"
     if hasattr(value_type, "__next__"):
-        maker = "generator" if value_type.__name__ == "generator" else "iter"
+        maker = "iter"
+        if value_type.__name__ == "generator":
+            maker = "generator"
         return f"{maker}({literal([item for item, _ in zip(value, range(ITEMS), strict=False)], refer)})"
     return refer(value)
 

@@ -123,7 +123,9 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
         small["no_rope_layers"] = [1]
     ranks = total_ranks(machine)
     # without GPUs bf16 is emulated on many processors: a step over 150,000 logits a token then takes minutes
-    precision = {} if machine.gpus else {"precision": "fp32"}
+    precision = {}
+    if not machine.gpus:
+        precision = {"precision": "fp32"}
     return {
         "extends": str(path),
         "experiment": f"{experiment.experiment} (rehearsal)",

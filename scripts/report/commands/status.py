@@ -88,15 +88,21 @@ def state_of(job: Job, other_files: list[Path], now: float) -> tuple[str, str]:
         return "not started", ""
     log = read_lines(Path(job.log))
     timed = [number for number, line in enumerate(log) if TIME.match(line)]
-    last = TIME.sub("", log[timed[-1]]) if timed else ""
+    last = ""
+    if timed:
+        last = TIME.sub("", log[timed[-1]])
     # an error before a line with a time was not fatal: the job went on
     errors = [line for line in log[timed[-1] + 1 if timed else 0 :] if ERROR.match(line)]
     if errors:
         error = next((line for line in errors if line.startswith(("error: ", "fault: "))), errors[-1])
-        return "stopped" if "stopped by SIG" in error else "failed", error
+        if "stopped by SIG" in error:
+            return "stopped", error
+        return "failed", error
     if now - last_written > SILENCE:
-        return "stopped", f"no output for {duration(now - last_written)}{f'; {last}' if last else ''}"
-    return ("waiting" if last.startswith("gpus: waiting") else "running"), last
+        return "stopped", "; ".join(filter(None, [f"no output for {duration(now - last_written)}", last]))
+    if last.startswith("gpus: waiting"):
+        return "waiting", last
+    return "running", last
 
 
 def stage_status(job: Job, results: Path, now: float) -> StageStatus:
@@ -133,9 +139,9 @@ def jobs_table(jobs: list[Job], now: float) -> Table:
         states = [(*state_of(job, [], now), job.name) for job in jobs if job.rule == rule]
         state, note, name = min(states, key=lambda each: STATES.index(each[0]))
         done = sum(each[0] == "done" for each in states)
-        table.add_row(
-            rule, f"{done}/{len(states)}", state, f"{name}: {note}" if name and note else note, style=STYLES.get(state)
-        )
+        if name and note:
+            note = f"{name}: {note}"
+        table.add_row(rule, f"{done}/{len(states)}", state, note, style=STYLES.get(state))
     return table
 
 
@@ -144,22 +150,19 @@ def stages_table(stages: dict[str, StageStatus]) -> Table:
     table = Table("stage", "state", "step", "loss", "val. loss", "tokens/s", "ETA", "last alert, note", box=None)
 
     def cell(value: float | None, form: str) -> str:
-        return "" if value is None else format(value, form)
+        if value is None:
+            return ""
+        return format(value, form)
 
     for name, status in stages.items():
-        table.add_row(
-            name,
-            status.state,
-            "/".join(filter(None, [cell(status.step, ","), cell(status.steps, ",")]))
-            if status.step is not None
-            else "",
-            cell(status.loss, ".3f"),
-            cell(status.eval_loss, ".3f"),
-            cell(status.tokens_per_second, ",.0f"),
-            "" if status.eta_seconds is None else duration(status.eta_seconds),
-            "\n".join(filter(None, [status.alert, status.note])),
-            style=STYLES.get(status.state),
-        )
+        step = eta = ""
+        if status.step is not None:
+            step = "/".join(filter(None, [cell(status.step, ","), cell(status.steps, ",")]))
+        if status.eta_seconds is not None:
+            eta = duration(status.eta_seconds)
+        figures = cell(status.loss, ".3f"), cell(status.eval_loss, ".3f"), cell(status.tokens_per_second, ",.0f")
+        notes = "\n".join(filter(None, [status.alert, status.note]))
+        table.add_row(name, status.state, step, *figures, eta, notes, style=STYLES.get(status.state))
     return table
 
 
@@ -175,7 +178,9 @@ def view(name: str, jobs: list[Job], results: Path) -> Group:
 def jobs_in(experiment: Experiment, profile: str, configfile: Path | None) -> list[Job]:
     """The jobs of an experiment."""
     jobs = read_jobs(key_of(experiment, sources_of(experiment)), Path(experiment.results))
-    return jobs_of(dry_run(profile, configfile)) if jobs is None else jobs
+    if jobs is None:
+        return jobs_of(dry_run(profile, configfile))
+    return jobs
 
 
 def show_status(profile: str, configfile: Path | None) -> None:

@@ -34,7 +34,9 @@ def own_causes(job, dag, records: ProvenanceRecords, root: str) -> list[str]:
         causes.append("it was interrupted")
     missing = sorted(map(str, reason.missing_output or []))
     if missing:
-        existing = [path for path in job.output if path.exists_local()] if output else []
+        existing = []
+        if output:
+            existing = [path for path in job.output if path.exists_local()]
         causes.append(f"{missing[0]} is missing" if existing else "not made yet")
     if output and not (missing and not existing):
         wrong = records.refusal(output)

@@ -35,7 +35,9 @@ def in_order(stages: dict[str, dict], train: dict[str, dict]) -> dict[str, dict]
 
     def before(stage: str) -> int:
         origin = train.get(stage, {}).get("from")
-        return 1 + before(origin) if origin in train else 0
+        if origin in train:
+            return 1 + before(origin)
+        return 0
 
     return dict(sorted(stages.items(), key=lambda item: before(item[0])))
 

@@ -36,7 +36,9 @@ def final_comparisons(evaluation: dict) -> dict[str, dict[str, list[dict]]]:
 
 def subject(row: dict) -> str:
     """What a comparison is about: a dataset, such as `code`; for suite `completion` a size, as `line completion`."""
-    return f"{row['dataset']} completion" if row.get("suite") == "completion" else row["dataset"]
+    if row.get("suite") == "completion":
+        return f"{row['dataset']} completion"
+    return row["dataset"]
 
 
 def metric_name(row: dict) -> str:

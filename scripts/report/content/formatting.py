@@ -7,20 +7,26 @@ def number(value: float | None, signed: bool = False) -> str:
     """Four significant digits, at most four decimals: 8,201 or 12.35 or 1.135 or -0.0318."""
     if value is None or not math.isfinite(value):
         return "none"
-    size = math.floor(math.log10(abs(value))) if value else 0
+    size = 0
+    if value:
+        size = math.floor(math.log10(abs(value)))
     return f"{value:{'+' if signed else ''},.{min(max(3 - size, 0), 4)}f}"
 
 
 def interval(ends: list[float] | None, signed: bool = False) -> str:
     """The ends of an interval, of a difference if `signed`; None if there were too few documents for one."""
     if ends is None:
-        return "too few documents differ" if signed else "too few documents"
+        if signed:
+            return "too few documents differ"
+        return "too few documents"
     return f"{number(ends[0], signed)} to {number(ends[1], signed)}"
 
 
 def score_value(value: float) -> str:
     """A score; the tests or the sandbox may have been at fault, so that there is none."""
-    return "not measured" if math.isnan(value) else number(value)
+    if math.isnan(value):
+        return "not measured"
+    return number(value)
 
 
 def score_interval(score) -> str:
@@ -46,7 +52,9 @@ def gate_metric(gate: dict) -> str:
     measured = f"{models}, {gate['metric'].replace('_gib', ' (GiB)').replace('_', ' ')}"
     if gate["dataset"] is None:
         return measured
-    language = "" if gate["language"] == "all" else f"/{gate['language']}"
+    language = ""
+    if gate["language"] != "all":
+        language = f"/{gate['language']}"
     return f"{measured}, {gate['dataset']}{language}{over(gate)}"
 
 

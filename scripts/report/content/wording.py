@@ -13,7 +13,9 @@ FEW = 10  # fewer equal clusters than these say little about others
 
 def units_note(evaluation: dict) -> str:
     """What intervals are over, and on which datasets that is little."""
-    unit = "repositories" if evaluation["unit"] == "repository" else "files, a file and its test being one"
+    unit = "files, a file and its test being one"
+    if evaluation["unit"] == "repository":
+        unit = "repositories"
     fewest: dict[str, tuple[float, int]] = {}
     for row in evaluation["comparisons"]:
         if row["language"] == "all" and row["effective"] is not None:
@@ -22,7 +24,9 @@ def units_note(evaluation: dict) -> str:
     little = [
         f"{name} ({count} count as {effective:g})" for name, (effective, count) in fewest.items() if effective < FEW
     ]
-    warning = f" Too few for firm statements: {', '.join(little)}." if little else ""
+    warning = ""
+    if little:
+        warning = f" Too few for firm statements: {', '.join(little)}."
     return f"they are for other {unit}.{warning}"
 
 
@@ -84,7 +88,9 @@ def contamination(words: int, rows: list[dict]) -> str:
         how_many = f"{overlapping:,} of {total:,} problems share"
     else:
         how_many = f"None of the {total:,} problems shares"
-    rest = f" {short:,} could not be checked, as they have fewer words." if short else ""
+    rest = ""
+    if short:
+        rest = f" {short:,} could not be checked, as they have fewer words."
     return f"{how_many} {words} words in a row with the training data.{rest}"
 
 
@@ -95,8 +101,12 @@ def summary(evaluation: dict, results: Path) -> str:
         (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])
         for gate in evaluation["gates"]
     ]
-    gates = table(rows) if evaluation["gates"] else []
-    answer = [evaluation["question"]["sentence"]] if evaluation["question"] else []
+    gates = []
+    if evaluation["gates"]:
+        gates = table(rows)
+    answer = []
+    if evaluation["question"]:
+        answer = [evaluation["question"]["sentence"]]
     lines = [
         *map(str, changes(evaluation)),
         beside_compressor(evaluation),
@@ -132,9 +142,15 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
         (record.get("seconds") or 0) * len(machine.get("gpus") or [])
         for record, machine in zip(summaries, environments, strict=True)
     )
-    size = f", {parameters:,} parameters" if parameters else ""
-    host = f", {environment['host']}" if environment.get("host") else ""
-    cost = f", {hours / 3600:.1f} GPU hours" if hours else ""
+    size = ""
+    if parameters:
+        size = f", {parameters:,} parameters"
+    host = ""
+    if environment.get("host"):
+        host = f", {environment['host']}"
+    cost = ""
+    if hours:
+        cost = f", {hours / 3600:.1f} GPU hours"
     facts = {
         "Model": f"{last}{size}, from {base}",
         "Data": ", ".join(data),
@@ -178,7 +194,9 @@ def planned_and_measured(stages: dict) -> list[dict]:
                 continue
             pair = [value and value * unit for value in (planned.get(before), measured.get(after))]
             since = resumed if label == "hours" else 0
-            off = pair[1] / pair[0] - 1 if all(pair) and not since else None
+            off = None
+            if all(pair) and not since:
+                off = pair[1] / pair[0] - 1
             row = {"stage": stage, "what": label, "planned": pair[0], "measured": pair[1]}
             rows.append(row | {"off": off, "resumed": since})
     return rows

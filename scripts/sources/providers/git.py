@@ -87,10 +87,13 @@ def fetch_commit(location: str, commit: str, work: Path, max_seconds: float, wit
 
 def fetch(repository: Path, location: str, commit: str, with_history: bool = False) -> None:
     """Fetch the commit, without its history or with it; where the server gives only branches and tags, all of those."""
-    location = str(Path(location).resolve()) if Path(location).exists() else location
+    if Path(location).exists():
+        location = str(Path(location).resolve())
     quiet = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
     # a shallow source is taken as it is, so that it can be told from one without the commit
-    depth = "--update-shallow" if with_history else "--depth=1"
+    depth = "--depth=1"
+    if with_history:
+        depth = "--update-shallow"
     for pause in (*RETRY_PAUSES, None):
         result = run_git(repository, *quiet, depth, "--", location, commit)
         if result.returncode and not any(words in result.stderr for words in TOO_SLOW):
@@ -128,7 +131,9 @@ def newest(folder: Path, work: Path) -> str:
     repository = empty_repository(work, NO_FILTER)
     fetched = run_git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", "--", str(folder.resolve()), "HEAD")
     if fetched.returncode:
-        why = "it is a partial clone; clone it whole" if is_partial(folder) else error_line(fetched.stderr)
+        why = "it is a partial clone; clone it whole"
+        if not is_partial(folder):
+            why = error_line(fetched.stderr)
         raise UserError(f"{folder}: no commit to pin: {why}")
     return run_git(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").stdout.strip()
 

@@ -112,7 +112,9 @@ def find_link(
     if unreachable:
         raise UserError(f"{requirement}: not found, and these could not be reached: {'; '.join(unreachable)}")
     searched = ", ".join(Link(place).redacted for _, place in places) or "nowhere: pip is configured with `no-index`"
-    kind = "wheel" if suffixes == WHEELS else "source distribution as a tar"
+    kind = "source distribution as a tar"
+    if suffixes == WHEELS:
+        kind = "wheel"
     raise UserError(f"{requirement}: no {kind}; searched: {searched}")
 
 

@@ -129,7 +129,9 @@ def name_of(repository: Path) -> str:
 def location_of(repository: Path) -> str:
     """The path as the table holds it: one that starts with `-` would be read as an option, one with a space be cut."""
     path = str(repository)
-    return f"./{path}" if path[0] == "-" or path[0].isspace() else path
+    if path[0] == "-" or path[0].isspace():
+        return f"./{path}"
+    return path
 
 
 def write_sources(rows: list[dict[str, str]], path: Path) -> None:

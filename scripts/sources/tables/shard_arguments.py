@@ -46,6 +46,8 @@ def make_each(label: str, sources: list[PinnedSource], make: Callable[[PinnedSou
             if sources[1:]:  # of a single one the job's error line says it
                 logging.warning(f"{label}: {errors[-1]}")
     if errors:
-        more = f"; and {len(errors) - 1} more sources of this shard failed, see above" if errors[1:] else ""
+        more = ""
+        if errors[1:]:
+            more = f"; and {len(errors) - 1} more sources of this shard failed, see above"
         raise UserError(f"{errors[0]}{more}")
     return results

@@ -70,7 +70,9 @@ def sources_of(experiment: Experiment) -> list[Source]:
     Raises:
         UserError: the table is malformed.
     """
-    return read_sources(Path(experiment.sources)) if experiment.sources else []
+    if experiment.sources:
+        return read_sources(Path(experiment.sources))
+    return []
 
 
 def commit_at_head(location: str) -> str:

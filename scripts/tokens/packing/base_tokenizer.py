@@ -31,7 +31,9 @@ from scripts.tokens.packing.tokenizer_files import FILES, FIM, TokenizerFiles
 def tokenizer_content(folder: str) -> str:
     """A hash of the files of the tokenizer in a folder; empty without one."""
     hashes = [f"{name} {sha256_file(path)}" for name in FILES if (path := Path(folder) / name).is_file()]
-    return hashlib.sha256("\n".join(hashes).encode()).hexdigest() if folder else ""
+    if folder:
+        return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    return ""
 
 
 def check_base_tokenizer(
@@ -80,13 +82,17 @@ def check_base_tokenizer(
                 for roles in chats:
                     own.layout(roles)
             except UserError as error:
-                key = "training.base.chat_template" if template else "training.base.model"
+                key = "training.base.model"
+                if template:
+                    key = "training.base.chat_template"
                 raise UserError(f"{key}: {error}; dataset {name} is of chats") from error
 
 
 def chat_template_text(template: str) -> str:
     """The template that training.base.chat_template names: `chatml` or a file."""
-    return CHATML if template == "chatml" else Path(template).read_text()
+    if template == "chatml":
+        return CHATML
+    return Path(template).read_text()
 
 
 def write_chat_template(template: str, folder: Path) -> None:

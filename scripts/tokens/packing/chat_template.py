@@ -114,7 +114,8 @@ class Content(NamedTuple):
 
     def of(self, contents: list[str]) -> str:
         text = contents[self.number]
-        text = text.lstrip() if self.trim_left else text
+        if self.trim_left:
+            text = text.lstrip()
         return text.rstrip() if self.trim_right else text
 
 
@@ -147,7 +148,9 @@ def template_source(files: TokenizerFiles) -> str | None:
     source = path.read_text() if path.is_file() else files.config.get("chat_template")
     if isinstance(source, list):  # several by name
         source = next((template["template"] for template in source if template.get("name") == "default"), None)
-    return source if isinstance(source, str) else None
+    if isinstance(source, str):
+        return source
+    return None
 
 
 class ChatTemplate:

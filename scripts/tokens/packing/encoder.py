@@ -121,9 +121,13 @@ class Encoder:
 
     def refusal(self, example: dict) -> str:
         """Why the chat template cannot hold an example, in one line; empty if it can, as it can any text."""
-        messages = example.get("messages") if isinstance(example, dict) else None
+        messages = None
+        if isinstance(example, dict):
+            messages = example.get("messages")
         plain = isinstance(messages, list) and all(isinstance(turn, dict) and "role" in turn for turn in messages)
-        return self.chats.refusal(messages) if plain else ""
+        if plain:
+            return self.chats.refusal(messages)
+        return ""
 
     def accepted(self, examples: list[dict], label: str) -> list[dict]:
         """The examples that the chat template can hold; how many others there are is logged, with its words."""
@@ -170,7 +174,9 @@ def marked(text: str, marks: list) -> list[tuple[str, str]]:
         places.append(mark[0])
     tokens, ends = ["", *(mark[1] for mark in marks)], [*places[1:], len(text)]
     parts = [(token, text[start:end]) for token, start, end in zip(tokens, places, ends, strict=True)]
-    return parts[1:] if marks and not parts[0][1] else parts
+    if marks and not parts[0][1]:
+        return parts[1:]
+    return parts
 
 
 def excerpt(example: object) -> str:

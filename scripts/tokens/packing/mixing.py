@@ -77,7 +77,9 @@ def mixture_rows(
 def validation_rows(parts: Mapping[str, Part], available: Mapping[str, int]) -> dict[str, int]:
     """The rows of each part of a validation split: by the same weights, none twice, parts without rows left out."""
     nonempty = {name: Part(weight=part.weight) for name, part in parts.items() if available[name]}
-    rows = apportioned(nonempty, most_rows(nonempty, available)[0]) if nonempty else {}
+    rows = {}
+    if nonempty:
+        rows = apportioned(nonempty, most_rows(nonempty, available)[0])
     return {name: rows.get(name, 0) for name in parts}
 
 

@@ -41,7 +41,9 @@ class Shards:
         if split not in manifest.get("splits", {}):
             raise UserError(f"{folder / NAME}: no split {split!r}; give a folder that `pack` wrote")
         for name in (f"{split}.{file}" for file in SHARD_FILES):
-            size = (folder / name).stat().st_size if (folder / name).is_file() else "no"
+            size = "no"
+            if (folder / name).is_file():
+                size = (folder / name).stat().st_size
             expected = manifest["files"][name]["bytes"]
             if size != expected:
                 raise UserError(
@@ -55,7 +57,9 @@ class Shards:
 
     def _mapped(self, path: Path, dtype: type) -> np.ndarray:
         shape = (self.rows, self.length)
-        return np.memmap(path, dtype, "r", shape=shape) if self.rows else np.empty(shape, dtype)
+        if self.rows:
+            return np.memmap(path, dtype, "r", shape=shape)
+        return np.empty(shape, dtype)
 
     def __len__(self) -> int:
         return self.rows

@@ -136,7 +136,9 @@ class TextEngine:
             return None
         theirs = self.library_encode(samples)
         same = np.array_equal(np.frombuffer(flat, np.uint32), theirs[0])
-        return fast if same and np.array_equal(np.frombuffer(ends, np.uint64), theirs[1]) else None
+        if same and np.array_equal(np.frombuffer(ends, np.uint64), theirs[1]):
+            return fast
+        return None
 
     def library_encode(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         encodings = self.library.encode_batch_fast(texts, add_special_tokens=False)
@@ -166,7 +168,8 @@ class TextEngine:
         # fastokens gives no offsets. Counted from the end, since a blank may have been put before the text.
         rest = text[characters:]
         normalizer = self.continued.library.normalizer
-        rest = normalizer.normalize_str(rest) if normalizer else rest
+        if normalizer:
+            rest = normalizer.normalize_str(rest)
         if self.blank_is_written:
             rest = rest.replace("▁", " ")
         return int(np.searchsorted(np.cumsum(sizes) - sizes, sizes.sum() - len(rest.encode())))

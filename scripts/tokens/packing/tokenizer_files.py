@@ -108,8 +108,12 @@ class TokenizerFiles:
 
     def read(self, name: str) -> dict:
         path = self.folder / name
-        content = read_json(path) if path.is_file() else {}
-        return content if isinstance(content, dict) else {}
+        content = {}
+        if path.is_file():
+            content = read_json(path)
+        if isinstance(content, dict):
+            return content
+        return {}
 
     @cached_property
     def config(self) -> dict:
@@ -121,14 +125,16 @@ class TokenizerFiles:
         for place in (self.config, self.read("special_tokens_map.json")):
             for name in NAMES:
                 token = place.get(name)
-                token = token.get("content") if isinstance(token, dict) else token
+                if isinstance(token, dict):
+                    token = token.get("content")
                 if name not in names and isinstance(token, str) and token:
                     names[name] = token
         tokens = {number: token for token, number in self.vocabulary.items()}
         for place in (self.read("generation_config.json"), self.read("config.json")):
             for name in NAMES[:3]:
                 number = place.get(f"{name}_id")
-                number = number[0] if isinstance(number, list) and number else number
+                if isinstance(number, list) and number:
+                    number = number[0]
                 if name not in names and number in tokens:
                     names[name] = tokens[number]
         return names

@@ -167,8 +167,12 @@ class Interruption(TrainerCallback):
             torch.distributed.all_gather_object(ranks, documents)
         documents = list(dict.fromkeys(chain.from_iterable(ranks)))
         shown, rest = ", ".join(documents[:DOCUMENTS_SHOWN]), len(documents) - DOCUMENTS_SHOWN
-        more = f" and {rest} more (all in {self.alerts.path})" if rest > 0 else ""
-        quantity = "loss" if bad_loss else "gradient norm"
+        more = ""
+        if rest > 0:
+            more = f" and {rest} more (all in {self.alerts.path})"
+        quantity = "gradient norm"
+        if bad_loss:
+            quantity = "loss"
         text = f"the {quantity} is not finite; documents of the batch: {shown}{more}"
         if args.process_index == 0:
             self.alerts.send(state.global_step, "not_finite", float("nan"), None, text, documents=documents)

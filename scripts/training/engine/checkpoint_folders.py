@@ -71,7 +71,9 @@ def read_marker(folder: Path) -> dict | None:
     """`files` and `made_by` of a checkpoint; None without a marker, or if it is not what was written."""
     content = read_json_or_empty(folder / MARKER)
     sealed = content.pop("seal", None)
-    return content if sealed == seal(content) else None
+    if sealed == seal(content):
+        return content
+    return None
 
 
 def lacks(folder: Path) -> str | None:

@@ -32,7 +32,9 @@ def evaluations_without_improvement(losses: list[float], min_delta: float) -> in
 def best_checkpoint(checkpoint: Path) -> Path | None:
     """The best checkpoint up to the given one, by its saved state; None if none is known."""
     step = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME)).best_global_step
-    return checkpoint.with_name(f"checkpoint-{step}") if step is not None else None
+    if step is not None:
+        return checkpoint.with_name(f"checkpoint-{step}")
+    return None
 
 
 class EarlyStoppingCallback(TrainerCallback):
@@ -68,7 +70,9 @@ class EarlyStoppingCallback(TrainerCallback):
 def last_validation_loss(state: TrainerState) -> float | None:
     """The validation loss of the weights after the last step, if they were evaluated."""
     last = next((entry for entry in reversed(state.log_history) if "eval_loss" in entry), None)
-    return last["eval_loss"] if last and last["step"] == state.global_step else None
+    if last and last["step"] == state.global_step:
+        return last["eval_loss"]
+    return None
 
 
 def stopping_summary(state: TrainerState, settings: Stage) -> dict:

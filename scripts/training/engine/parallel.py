@@ -234,8 +234,12 @@ class ShardingCheck(TrainerCallback):
             assert self.trainer.deepspeed.zero_cpu_offload() == self.machine.offload, "offload is not as configured"
         if state.is_world_process_zero:
             ranks = world_size()
-            offload = ", optimizer in host memory" if self.machine.offload else ""
-            name = "DDP" if sharding == "none" and ranks > 1 else sharding
+            offload = ""
+            if self.machine.offload:
+                offload = ", optimizer in host memory"
+            name = "DDP"
+            if not (sharding == "none" and ranks > 1):
+                name = sharding
             logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}")
 
 

@@ -110,7 +110,9 @@ def remove_earlier(run: Path, keep_newest: bool) -> list[str]:
     for other in sorted(run.parent.iterdir()):
         if other != run and other.is_dir() and other_owner_ended(other):
             unfinished = not (other / PUBLISHED).is_file()
-            kept = newest_complete(other) if keep_newest and unfinished else None
+            kept = None
+            if keep_newest and unfinished:
+                kept = newest_complete(other)
             lines += remove([folder for folder in checkpoints_of(other) if folder != kept], "an earlier run")
     return lines
 

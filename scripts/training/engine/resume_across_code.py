@@ -81,7 +81,9 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
     Raises:
         UserError: a file is in the place of the folder, or of one above it.
     """
-    others = [] if newest_complete(work) else other_code_runs(work, run)
+    others = []
+    if not newest_complete(work):
+        others = other_code_runs(work, run)
     if others:
         other = max(others, key=lambda folder: step_of(newest_complete(folder)))
         step = step_of(newest_complete(other))

@@ -62,7 +62,9 @@ class Ownership:
         return not self.path.is_file() or read_json_or_empty(self.path) != self.token
 
     def lost_message(self) -> str:
-        other = describe(read_json_or_empty(self.path)) if self.path.is_file() else "a run that has finished"
+        other = "a run that has finished"
+        if self.path.is_file():
+            other = describe(read_json_or_empty(self.path))
         return f"{self.path.parent}: taken over by {other}; this run ({describe(self.token)}) ends without saving"
 
     def check(self) -> None:
@@ -84,7 +86,9 @@ def describe(token: dict) -> str:
     """The run of a token; one that cannot be read, as after a power cut, says nothing."""
     if not token:
         return "a run whose owner.json cannot be read"
-    job = f"Slurm job {token['job']}, restart {token['restart'] or 0}, " if token["job"] else ""
+    job = ""
+    if token["job"]:
+        job = f"Slurm job {token['job']}, restart {token['restart'] or 0}, "
     return f"{job}process {token['pid']} on {token['host']}"
 
 
@@ -108,12 +112,16 @@ def state_of(token: dict) -> State:
     if token["host"] == socket.gethostname():
         if token["boot"] != BOOT.read_text().strip():
             return State.ENDED  # the host was restarted since
-        return State.RUNS if start_of(token["pid"]) == token["started"] else State.ENDED
+        if start_of(token["pid"]) == token["started"]:
+            return State.RUNS
+        return State.ENDED
     if token["job"] and shutil.which("squeue"):
         line = ["squeue", "--noheader", "--jobs", token["job"], "--format", "%T"]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if "Invalid job id" in done.stderr:  # ended so long ago that Slurm has forgotten it
             return State.ENDED
         if not done.returncode:
-            return State.RUNS if done.stdout.strip() else State.ENDED
+            if done.stdout.strip():
+                return State.RUNS
+            return State.ENDED
     return State.UNKNOWN

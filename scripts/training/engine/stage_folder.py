@@ -36,7 +36,9 @@ class Folders(NamedTuple):
 def package_hash(name: str) -> str | None:
     """A sha256 over an installed package's list of files with their hashes; torch is installed without a pinned one."""
     record = importlib.metadata.distribution(name).read_text("RECORD")
-    return hashlib.sha256(record.encode()).hexdigest() if record else None
+    if record:
+        return hashlib.sha256(record.encode()).hexdigest()
+    return None
 
 
 def environment(threads: int, facts: dict) -> dict:
@@ -73,7 +75,9 @@ def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
     if len(end_tokens) < 2:
         return
     path = folder / "generation_config.json"
-    config = read_json(path) if path.is_file() else {}
+    config = {}
+    if path.is_file():
+        config = read_json(path)
     known = config.get("eos_token_id", [])
     if not isinstance(known, list):
         known = [] if known is None else [known]

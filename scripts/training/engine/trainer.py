@@ -55,7 +55,8 @@ class PassRecordingTrainer(Trainer):
         losses = torch.stack([loss.float() for _, loss in self.passes])
         norm = torch.as_tensor(0.0 if self.grad_norm is None else self.grad_norm, device=losses.device)
         # of a tensor that FSDP2 shards, the norm is the same on all ranks
-        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        if hasattr(norm, "full_tensor"):
+            norm = norm.full_tensor()
         return torch.stack([~losses.isfinite().all(), ~norm.float().isfinite()])
 
     def suspect_documents(self, shards: Shards) -> list[str]:
@@ -98,7 +99,9 @@ class Rows(torch.utils.data.Dataset):
             number, start, length, _ = (int(value) for value in self.shards.pieces[number])
             piece = slice(start, start + length)
         row = {name: torch.from_numpy(array[piece]) for name, array in self.shards.row(number).items()}
-        return row | {"labels": torch.full_like(row["labels"], -100)} if filling else row
+        if filling:
+            return row | {"labels": torch.full_like(row["labels"], -100)}
+        return row
 
 
 class FillingLast(torch.utils.data.Sampler):

@@ -28,7 +28,9 @@ except ImportError:  # before torch 2.10
 
 def gpu_capability(gpus: int) -> tuple[int, int] | None:
     """The compute capability of this process' GPU; None if the machine file has no `gpus`, or torch sees none."""
-    return torch.cuda.get_device_capability() if gpus and torch.cuda.is_available() else None
+    if gpus and torch.cuda.is_available():
+        return torch.cuda.get_device_capability()
+    return None
 
 
 def usable(installed: Installed) -> Installed:
@@ -92,7 +94,9 @@ def stack_with_boundaries(rows: list[dict[str, torch.Tensor]]) -> dict:
 
 def collator_for(attention: str) -> Callable:
     """The function that collates rows into a batch for this kernel."""
-    return stack_with_boundaries if attention in (FLASH, VARLEN) else stack
+    if attention in (FLASH, VARLEN):
+        return stack_with_boundaries
+    return stack
 
 
 HALF = (torch.float16, torch.bfloat16)  # what the kernel computes in

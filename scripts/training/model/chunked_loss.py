@@ -58,7 +58,9 @@ class SummedLoss(torch.autograd.Function):
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         matrix = weight.to(dtype)
         hidden_gradient = torch.empty_like(hidden)
-        weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if train and weight.requires_grad else None
+        weight_gradient = None
+        if train and weight.requires_grad:
+            weight_gradient = torch.zeros_like(weight, dtype=torch.float32)
         for start in range(0, len(targets), CHUNK):
             chunk = slice(start, start + CHUNK)
             inputs = hidden[chunk].to(dtype)
@@ -114,7 +116,9 @@ def own_loss(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> str:
             loss = forward(model, **batch, num_items_in_batch=targets, use_cache=False).loss
         except Exception as error:
             return f"it fails with {type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
-    return "" if abs(loss - expected) < 1e-3 else f"it is {loss:.4f} and the model's own {expected:.4f}"
+    if abs(loss - expected) < 1e-3:
+        return ""
+    return f"it is {loss:.4f} and the model's own {expected:.4f}"
 
 
 def is_plain(head: nn.Module | None) -> bool:

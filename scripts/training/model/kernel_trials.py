@@ -167,7 +167,9 @@ def trial(
         other.append(not ((ours - alone).abs().max() < TOLERANCE * alone.std()))
     if len(rows[0]) == 2 and any(other[1::2]) and not any(other[::2]):
         return LEAK
-    return "its logits are not those of the documents one by one" if any(other) else ""
+    if any(other):
+        return "its logits are not those of the documents one by one"
+    return ""
 
 
 NAMED = {

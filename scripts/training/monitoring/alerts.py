@@ -103,7 +103,9 @@ class AlertThresholds(TrainerCallback):
     def compare(self, step: int, logs: dict) -> None:
         """Alert for each figure in `logs`, those of one logged step, that crosses its threshold."""
         memory = logs.get("memory_reserved_gib", logs.get("memory_resident_gib"))
-        median = statistics.median(self.losses) if len(self.losses) >= MIN_STEPS else None
+        median = None
+        if len(self.losses) >= MIN_STEPS:
+            median = statistics.median(self.losses)
         rules = (
             ("grad_norm", logs.get("grad_norm"), self.limits.grad_norm, "gradient norm {:.3g} exceeds {:g}"),
             ("memory", memory, self.limits.memory_gib, "memory {:.1f} GiB exceeds {:g}"),

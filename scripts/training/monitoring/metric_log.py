@@ -69,7 +69,9 @@ class MetricLog(TrainerCallback):
 
     def is_logged(self, record: dict) -> bool:
         """Whether the newest line is this evaluation: a stage that is killed after its last step evaluates again."""
-        lines = self.path.read_bytes().splitlines() if self.path.is_file() else []
+        lines = []
+        if self.path.is_file():
+            lines = self.path.read_bytes().splitlines()
         last = orjson.loads(lines[-1]) if lines else {}
         return (last.get("step"), last.get("eval_loss")) == (record["step"], record["eval_loss"])
 

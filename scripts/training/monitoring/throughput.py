@@ -35,7 +35,9 @@ def peak_flops(name: str) -> float | None:
 def size_of(weight: torch.nn.Parameter) -> int:
     """The number of a weight's values over all ranks: ZeRO-3 keeps it in `ds_numel`, and 4-bit weights are packed."""
     count = getattr(weight, "ds_numel", weight.numel())
-    return 2 * count if type(weight).__name__ == "Params4bit" else count
+    if type(weight).__name__ == "Params4bit":
+        return 2 * count
+    return count
 
 
 def flops_per_token(model: torch.nn.Module, length: int) -> float | None:
@@ -48,7 +50,9 @@ def flops_per_token(model: torch.nn.Module, length: int) -> float | None:
     config = model.config.get_text_config(decoder=True)
     if has_experts(config.to_dict()):
         return None
-    looked_up = None if config.tie_word_embeddings else model.get_input_embeddings().weight
+    looked_up = None
+    if not config.tie_word_embeddings:
+        looked_up = model.get_input_embeddings().weight
     counted = [weight for weight in model.parameters() if weight is not looked_up]
     total = sum(map(size_of, counted))
     trained = sum(size_of(weight) for weight in counted if weight.requires_grad)
@@ -163,5 +167,7 @@ class Throughput(TrainerCallback):
         logs["tokens_per_second"] = rate
         if self.flops:
             logs["mfu"] = rate * self.flops / (self.peak * args.world_size)
-        sensors = self.sensors.read() if self.sensors else {}
+        sensors = {}
+        if self.sensors:
+            sensors = self.sensors.read()
         logs.update(reduce_over_ranks({**peak_memory(args.device), **sensors}, args.device))

@@ -171,7 +171,9 @@ def count_gradients_as_they_were(zero) -> None:
             squares = [norm**2 for _, norm in set().union(*ranks)]  # a matrix that several ranks share is one
             squares += [float(norm) ** 2 for norm, muon in zip(norms, muon_groups_of(zero), strict=True) if not muon]
             whole = torch.as_tensor(math.sqrt(sum(squares)), dtype=torch.float32, device=norms[0].device)
-            return [whole] if isinstance(result, list) else whole
+            if isinstance(result, list):
+                return [whole]
+            return whole
 
         return norm_of_all
 

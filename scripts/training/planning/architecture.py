@@ -48,7 +48,9 @@ class Architecture(Record):
 
     def wrong_kernels(self, settings: Stage) -> dict[str, str]:
         """`wrong`, for the rows that a stage trains on."""
-        return self.wrong if settings.packing else self.wrong_unpacked
+        if settings.packing:
+            return self.wrong
+        return self.wrong_unpacked
 
 
 def unknown_target(targets: list[str] | str, known: list[str]) -> str | None:

@@ -132,8 +132,12 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     """The peak of a pass through `layers` layers; in training those through which gradients flow."""
     shape, tokens, value = spec.shape, spec.tokens, spec.computed
     hidden, vocabulary = shape.hidden_size, shape.vocab_size
-    copied_layer = 2 * layer_parameters(shape) / shape.num_hidden_layers if spec.mixed else 0
-    copied_head = 2 * vocabulary * hidden if spec.mixed else 0
+    copied_layer = 0
+    if spec.mixed:
+        copied_layer = 2 * layer_parameters(shape) / shape.num_hidden_layers
+    copied_head = 0
+    if spec.mixed:
+        copied_head = 2 * vocabulary * hidden
     if spec.chunked:
         logits = min(tokens, CHUNK) * vocabulary * 8  # in fp32, before and after the softmax
     else:
@@ -145,21 +149,29 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     layer = layer_bytes(spec)
     kept = layers * (tokens * spec.wide * hidden if spec.checkpointing else layer)
     # what one layer makes beside it, forward and backward
-    widest = max(width for _, width in adapter_inputs(spec)) if spec.lora else 0
+    widest = 0
+    if spec.lora:
+        widest = max(width for _, width in adapter_inputs(spec))
     adapted = (8 if spec.lora and spec.lora.dropout else 4) * widest
     if spec.checkpointing:
         forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted)
     else:
         forward = 0
     backward = tokens * (value * shape.intermediate_size * (1 if spec.lora else 2) + adapted)
-    head_gradient = 0 if spec.lora else vocabulary * hidden * spec.wide
-    tied = head_gradient if shape.tie_word_embeddings else 0
+    head_gradient = 0
+    if not spec.lora:
+        head_gradient = vocabulary * hidden * spec.wide
+    tied = 0
+    if shape.tie_word_embeddings:
+        tied = head_gradient
     peaks = [Peak(kept + forward + layers * copied_layer, 0, "forward")]
     norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
     copies = 0 if spec.checkpointing else layers * copied_layer  # kept for the backward pass
     if spec.chunked:
         selected = norm + 2 * tokens * hidden * spec.wide  # tokens with a target, and their gradient
-        summed = 0 if spec.lora else 4 * vocabulary * hidden
+        summed = 0
+        if not spec.lora:
+            summed = 4 * vocabulary * hidden
         made = kept + layers * copied_layer + selected + summed
         gradient = min(tokens, CHUNK) * vocabulary * value + (0 if spec.lora else vocabulary * hidden * value)
         peaks.append(Peak(made + max(logits, gradient), logits, "loss"))
@@ -170,7 +182,9 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
         peaks.append(Peak(kept + copies + norm + gradients, gradients, "head"))
     last = kept + backward + tied + (layer + copied_layer if spec.checkpointing else layers * copied_layer)
     peaks.append(Peak(last, 0, "last"))
-    rest = 0 if spec.lora else head_gradient + 2 * tied + tokens * spec.wide * hidden
+    rest = 0
+    if not spec.lora:
+        rest = head_gradient + 2 * tied + tokens * spec.wide * hidden
     if not spec.accumulated and not spec.lora:
         rest = spec.wide * count_parameters(shape)
     peaks.append(Peak(rest, 0, "rest"))
@@ -236,7 +250,9 @@ def stage_passes(
 
 def dequantized(shape: Shape, settings: Stage) -> float:
     """Bytes of the largest matrix in the precision of compute, made by each pass through quantized weights."""
-    return 0 if settings.quantize == "none" else 2 * shape.hidden_size * shape.intermediate_size
+    if settings.quantize == "none":
+        return 0
+    return 2 * shape.hidden_size * shape.intermediate_size
 
 
 def stage_budget(

@@ -35,9 +35,13 @@ def check_choosable(machine: Machine) -> None:
     Raises:
         UserError: the memory is not given, so that the largest micro-batch would always be taken.
     """
-    limit = "gpu_memory_gib" if machine.gpus else "host_memory_gib"
+    limit = "host_memory_gib"
+    if machine.gpus:
+        limit = "gpu_memory_gib"
     if "auto" in (machine.sharding, machine.micro_batch) and not getattr(machine, limit):
-        key = "micro_batch" if machine.micro_batch == "auto" else "sharding"
+        key = "sharding"
+        if machine.micro_batch == "auto":
+            key = "micro_batch"
         raise UserError(f"machine: {limit}: required by `{key}: auto`; give it in GiB")
 
 

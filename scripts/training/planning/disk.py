@@ -13,12 +13,16 @@ from scripts.training.planning.resolved_stage import ResolvedStage
 
 def weight_bytes(settings: Stage, machine: Machine) -> int:
     """Bytes per saved weight: DeepSpeed saves weights in the precision of compute, DDP and FSDP2 in fp32."""
-    return 2 if machine.sharding.startswith("zero") and settings.precision == "bf16" else 4
+    if machine.sharding.startswith("zero") and settings.precision == "bf16":
+        return 2
+    return 4
 
 
 def saved_parameters(settings: Stage, parameters: int, trained: int) -> int:
     """Of LoRA the adapters alone are saved."""
-    return trained if settings.method == "lora" else parameters
+    if settings.method == "lora":
+        return trained
+    return parameters
 
 
 def checkpoint_bytes(settings: Stage, machine: Machine, parameters: int, trained: int, moments: float) -> float:
@@ -76,7 +80,9 @@ def disk_warning(stage: ResolvedStage, planned: dict, free_gib: float) -> list[s
     if needed <= free_gib:
         return []
     kept = int((free_gib - planned["published_gib"]) // planned["checkpoint_gib"]) - 1 - stage.settings.keep_best
-    remedy = f"`keep_checkpoints: {kept}` fits" if kept >= 1 else "make space there"
+    remedy = "make space there"
+    if kept >= 1:
+        remedy = f"`keep_checkpoints: {kept}` fits"
     return [
         f"{stage.name}: the monitoring file's keep_checkpoints: {stage.keep_checkpoints} and one being written, of "
         f"{planned['checkpoint_gib']:,} GiB each, and the model need {needed:,.0f} GiB, "

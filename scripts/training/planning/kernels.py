@@ -48,7 +48,9 @@ class Choice(NamedTuple):
     reason: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.reason})" if self.reason else self.name
+        if self.reason:
+            return f"{self.name} ({self.reason})"
+        return self.name
 
 
 def version_of(package: str) -> tuple[int, ...] | None:
@@ -107,7 +109,9 @@ def choose_attention(
     for choice in possible:
         reason = (wrong or {}).get(choice.name, "")
         if not reason:
-            return choice._replace(reason="; ".join(faster)) if faster else choice
+            if faster:
+                return choice._replace(reason="; ".join(faster))
+            return choice
         faster.append(f"not {choice.name}: {reason}")
     raise UserError("; ".join(faster))
 
@@ -137,7 +141,9 @@ def stage_attention(
     except UserError as error:
         possible = [choice.name for choice in possible_attention(capability, settings.precision, installed)]
         unpacked = any(not architecture.wrong_unpacked[kernel] for kernel in possible)
-        works = "set `packing: false`" if settings.packing and unpacked else "use another base model"
+        works = "use another base model"
+        if settings.packing and unpacked:
+            works = "set `packing: false`"
         raise UserError(f"{key}: no attention kernel is right for {kind} ({error}); {works}") from error
 
 
@@ -151,7 +157,9 @@ def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machin
     if not config.is_file() or "model_type" not in read_json(config):
         return None
     known, installed = architecture(folder), installed_kernels()
-    capability = (least_capability() or (8, 0)) if machine.gpus else None
+    capability = None
+    if machine.gpus:
+        capability = least_capability() or (8, 0)
     for name, stage in stages.items():
         stage_attention(known, name, stage, capability, installed)
     return known
@@ -204,11 +212,15 @@ def kernels_line(
     assumed = capability is None
     choices = {}
     for stage in sorted(stages, key=lambda stage: stage.precision):
-        wrong = architecture.wrong_kernels(stage) if architecture else {}
+        wrong = {}
+        if architecture:
+            wrong = architecture.wrong_kernels(stage)
         choices[stage.precision] = choose_attention(capability or (8, 0), stage.precision, installed, wrong)
     attention = ", ".join(
         f"attention {choice}{f' for {precision} stages' if len(choices) > 1 else ''}"
         for precision, choice in choices.items()
     )
-    assumption = "; on GPUs of compute capability 8.0 or more" if assumed else ""
+    assumption = ""
+    if assumed:
+        assumption = "; on GPUs of compute capability 8.0 or more"
     return f"kernels: {attention}, Liger {choose_liger(machine, installed.liger)}{assumption}"

@@ -72,7 +72,9 @@ def largest_fsdp_unit(shape: Shape) -> int:
 
 def frozen_bytes(shape: Shape, settings: Stage) -> float:
     """Bytes of the frozen weights under LoRA: only the layers' matrices are quantized, embeddings and head are not."""
-    bytes_per_weight = 2 if settings.precision == "bf16" else 4
+    bytes_per_weight = 4
+    if settings.precision == "bf16":
+        bytes_per_weight = 2
     return embedding_parameters(shape) * bytes_per_weight + layer_parameters(shape) * QUANTIZED.get(
         settings.quantize, bytes_per_weight
     )
@@ -118,8 +120,12 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
         weight_bytes = frozen + (weights.replicated + weights.divided * share) * trained
     else:
         weight_bytes = (weights.replicated + weights.divided * share) * counted.all
-    host = (master.host + gradients.host) * trained + moments if machine.offload else 0
-    per_weight = 2 if lora and settings.precision == "bf16" else 4
+    host = 0
+    if machine.offload:
+        host = (master.host + gradients.host) * trained + moments
+    per_weight = 4
+    if lora and settings.precision == "bf16":
+        per_weight = 2
     copies = local_ranks(machine)
     if sharding == "zero3":
         loading = 4 * largest_layer(shape) * copies

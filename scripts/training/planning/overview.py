@@ -53,7 +53,9 @@ def bytes_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder."""
     if path.is_file():
         return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else 0
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return 0
 
 
 def raw_bytes(sources: list[Source]) -> tuple[float, int]:
@@ -65,7 +67,9 @@ def raw_bytes(sources: list[Source]) -> tuple[float, int]:
             known.append(read_json(manifest)["bytes"])
         elif source.kind == "path" and (size := bytes_of(Path(source.location))):
             known.append(size)
-    return (sum(known) / len(known) * len(sources), len(known)) if known else (0, 0)
+    if known:
+        return (sum(known) / len(known) * len(sources), len(known))
+    return (0, 0)
 
 
 def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str] | None:
@@ -77,7 +81,9 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
         if known < len(sources):
             return KEPT_OF_RAW * size, f"estimated from the sizes of {known} of {len(sources)} sources"
         return KEPT_OF_RAW * size, f"estimated from the sizes of {known} sources"
-    path = Path(dataset.path) if dataset.path else None
+    path = None
+    if dataset.path:
+        path = Path(dataset.path)
     size = bytes_of(path) if path else 0
     if not size:
         return None
@@ -128,7 +134,9 @@ def stage_rows(
 def split_of(experiment: Experiment, name: str) -> Split | OwnDataset:
     """What says which shares of a dataset are for validation and test: the dataset itself, or all sources' split."""
     dataset = experiment.corpus.compose[name]
-    return dataset if hasattr(dataset, "validation") else experiment.corpus.split
+    if hasattr(dataset, "validation"):
+        return dataset
+    return experiment.corpus.split
 
 
 def dataset_rows(experiment: Experiment, sources: list[Source], name: str, length: int) -> Rows:
@@ -168,7 +176,9 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
         assumed_rows: packed training rows to plan for, instead of those that are counted or estimated.
     """
     base, plans = flow.experiment.training.base, []
-    layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
+    layers = []
+    if flow.shape:
+        layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers)
     if flow.shape and flow.shape.vocab_size:
         unknown = ""
     else:

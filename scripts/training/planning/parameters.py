@@ -37,7 +37,9 @@ def layer_parameters(shape: Shape) -> int:
 
 def head_parameters(shape: Shape) -> int:
     """The parameters of a head that is not also the embedding."""
-    return 0 if shape.tie_word_embeddings else shape.vocab_size * shape.hidden_size
+    if shape.tie_word_embeddings:
+        return 0
+    return shape.vocab_size * shape.hidden_size
 
 
 def embedding_parameters(shape: Shape) -> int:
@@ -123,6 +125,8 @@ def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
     head = sum(count for name, count, _ in chosen if name.startswith("lm_head"))
     embedding = any(name.startswith("model.embed_tokens") for name, _, _ in chosen)
     layers = [int(name.split(".")[2]) for name, _, _ in chosen if ".layers." in name]
-    first = 0 if embedding else min(layers, default=shape.num_hidden_layers)
+    first = 0
+    if not embedding:
+        first = min(layers, default=shape.num_hidden_layers)
     total = sum(count for _, count, _ in chosen)
     return Counts(count_parameters(shape), total, sum(inner), head, max(inner, default=0), first)

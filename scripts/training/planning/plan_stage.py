@@ -41,11 +41,15 @@ class PlanInputs(NamedTuple):
 
     @property
     def known_shape(self) -> Shape | None:
-        return self.shape if self.shape and self.shape.vocab_size else None
+        if self.shape and self.shape.vocab_size:
+            return self.shape
+        return None
 
     def resolve(self) -> ResolvedStage:
         """The stage's numbers, as far as they are known."""
-        parameters = count_parameters(self.known_shape) if self.known_shape else None
+        parameters = None
+        if self.known_shape:
+            parameters = count_parameters(self.known_shape)
         return resolve_stage(self.name, self.settings, self.machine, parameters, self.rows, monitoring=self.monitoring)
 
 

@@ -78,7 +78,9 @@ def noncausal_over_causal(shape: Shape, length: int) -> float:
 def bandwidth(machine: Machine) -> float:
     """Bytes per second and direction at which a GPU takes part in a ring over all GPUs."""
     within_host = machine.link_gbs * 1e9
-    return within_host if machine.nodes == 1 else min(within_host, machine.network_gbs * 1e9)
+    if machine.nodes == 1:
+        return within_host
+    return min(within_host, machine.network_gbs * 1e9)
 
 
 def bytes_sent(counted: Counts, machine: Machine, accumulation: int) -> float:

@@ -156,7 +156,7 @@ def test_in_bf16_fsdp2_gives_the_losses_of_a_single_process(origin, shards, tmp_
         result = run_on_ranks(words, ranks, QUICK)
         assert result.returncode == 0, result.stderr[-3000:]
         runs[name] = losses(tmp_path / name)
-    assert runs["fsdp2"] == pytest.approx(runs["alone"], abs=3e-3)
+    assert runs["fsdp2"] == pytest.approx(runs["alone"], abs=5e-3)
 
 
 @pytest.mark.parametrize("mode", often(["fsdp2"], ["zero3"]))
