@@ -26,6 +26,18 @@ def test_a_clone_without_a_pull_runs_all_jobs_on_sources_from_the_remote(publish
     assert checkout.planned() == set()
 
 
+def test_the_files_of_one_stage_can_be_pulled_alone(published, tmp_path):
+    """By the command of docs/data.md, with this stage's name."""
+    checkout = published.clone(tmp_path / "checkout", pull=False)
+    page = Path("docs/data.md").read_text(encoding="utf-8")
+    command = re.search(r"`(dvc pull \$\(.*?\))`", page)[1].replace("training/train/sft", "training/first")
+    checkout.call("sh", "-c", command)
+    pulled = [path.relative_to(checkout.folder) for path in (checkout / "results").rglob("*") if path.is_file()]
+    assert pulled and {path.parent for path in pulled} == {Path("results/training/first")}
+    for path in pulled:
+        assert (checkout / path).read_bytes() == (published / path).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
