@@ -12,7 +12,7 @@ import numpy as np
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.text import enumeration
-from scripts.evaluation.results.clusters import effective_number
+from scripts.evaluation.results.clusters import clusters, effective_number, sums_by_cluster
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.intervals import cluster_values, correct, estimate, fewest_clusters
 from scripts.evaluation.results.items import AGAIN, Documents
@@ -62,22 +62,40 @@ def with_retrieval(layout: Layout, dataset: str, documents: Documents, models: l
     return documents._replace(columns=np.hstack(blocks))
 
 
-def names_right(layout: Layout, dataset: str, model: str, after_retrieval: bool, confidence: float) -> dict | None:
-    """The share of a dataset's names that a model would have written next, with its interval over files."""
+def mean_of(ids: list[str], sums: list[list[float]], unit: str, confidence: float) -> dict | None:
+    """The mean of a value from 0 to 1, with its interval over clusters of documents; None where there is none.
+
+    Args:
+        sums: of each document, the sum of its values and their number.
+    """
+    if not ids:
+        return None
+    by_cluster = sums_by_cluster(np.array(sums, dtype=np.float64), clusters(ids, unit))
+    value = float(by_cluster[:, 0].sum() / by_cluster[:, 1].sum())
+    if len(by_cluster) < fewest_clusters(confidence):
+        return {"value": value, "interval": None}
+    values = cluster_values(by_cluster, lambda totals: totals[..., 0] / totals[..., 1])
+    low, high = estimate(values, effective_number(by_cluster[:, 1]), confidence).interval
+    return {"value": value, "interval": [max(low, 0.0), min(high, 1.0)]}
+
+
+def names_right(items: list[dict], after_retrieval: bool, unit: str, confidence: float) -> dict | None:
+    """The share of the names in these items of suite `perplexity` that a model would have written next."""
     key = "names_right"
     if after_retrieval:
         key = "names_right_retrieval"
-    items = list(read_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst"))
-    rows = [[item[key], item["names"]] for item in items if item["dataset"] == dataset and item.get("names")]
-    if not rows:
-        return None
-    sums = np.array(rows, dtype=np.float64)
-    value = float(sums[:, 0].sum() / sums[:, 1].sum())
-    if len(rows) < fewest_clusters(confidence):
-        return {"value": value, "interval": None}
-    values = cluster_values(sums, lambda totals: totals[..., 0] / totals[..., 1])
-    low, high = estimate(values, effective_number(sums[:, 1]), confidence).interval
-    return {"value": value, "interval": [max(low, 0.0), min(high, 1.0)]}
+    found = [item for item in items if item.get("names")]
+    sums = [[item[key], item["names"]] for item in found]
+    return mean_of([item["id"] for item in found], sums, unit, confidence)
+
+
+def similarity_written(items: list[dict], after_retrieval: bool, unit: str, confidence: float) -> dict | None:
+    """How similar to the files' own code (edit similarity) a model's answers are in these items of `completion`."""
+    figures = items
+    if after_retrieval:
+        figures = [item["retrieval"]["figures"] for item in items if "retrieval" in item]
+    sums = [[of_item["edit_similarity"], 1] for of_item in figures]
+    return mean_of([item["id"] for item in items][: len(sums)], sums, unit, confidence)
 
 
 def compare_conditions(
@@ -99,6 +117,7 @@ def compare_conditions(
         return None
     own, tuned = named
     place, retrieval = (own, "all"), experiment.evaluation.perplexity.retrieval
+    completion = experiment.evaluation.completion
     pairs = {"fine-tuning": (tuned, "base")}
     if retrieval and own in retrieval.datasets:
         documents = with_retrieval(layout, own, scored[own], ["base", tuned])
@@ -125,8 +144,14 @@ def compare_conditions(
     conditions = [{"name": COMPRESSORS[name], **score} for name, score in compressors[own].items()]
     for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):
         alone, after_retrieval = model.removesuffix(RETRIEVAL), model.endswith(RETRIEVAL)
-        names = names_right(layout, own, alone, after_retrieval, beside.confidence)
-        conditions.append({"name": model, **beside.measure(METRIC, place, model), "names": names})
+        about = after_retrieval, experiment.corpus.split.unit, beside.confidence
+        scored_items = read_jsonl(layout.suite("perplexity", alone) / "items.jsonl.zst")
+        names = names_right([item for item in scored_items if item["dataset"] == own], *about)
+        written = None
+        if completion and completion.dataset == own:
+            answers = list(read_jsonl(layout.suite("completion", alone) / "items.jsonl.zst"))
+            written = similarity_written(answers, *about)
+        conditions.append({"name": model, **beside.measure(METRIC, place, model), "names": names, "written": written})
     result = {"dataset": own, "model": tuned, "documents": len(scored[own].ids), "conditions": conditions, "rows": rows}
     result["answer"] = answer({row["name"]: row["direction"] for row in rows if row["name"] != "elsewhere"})
     result["advice"] = ANSWERS[result["answer"]]

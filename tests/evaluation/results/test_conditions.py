@@ -25,7 +25,19 @@ def experiment(retrieval=True):
     changes = {"evaluation.perplexity.datasets": ["code", "other"]}
     if retrieval:
         changes["evaluation.perplexity.retrieval"] = {"datasets": ["code"]}
+        changes["evaluation.completion"] = {"dataset": "code", "retrieval": True}
     return make_experiment([], changes)
+
+
+def answers(names, model):
+    """Items of suite `completion`, two of each file; retrieval adds 0.2 to the similarity, and pretraining 0.1."""
+    items = []
+    for number, name in enumerate(names):
+        for line in (1, 2):
+            similarity = 0.4 + 0.01 * number + 0.1 * (model == "pretrain")
+            after = {"figures": {"edit_similarity": similarity + 0.2}}
+            items.append({"id": f"{name}:{line}-{line}", "edit_similarity": similarity, "retrieval": after})
+    return items
 
 
 def question(tmp_path, retrieval, tuning, both, files=16, noise=0.02, elsewhere=0.0, settings=None):
@@ -48,6 +60,7 @@ def question(tmp_path, retrieval, tuning, both, files=16, noise=0.02, elsewhere=
             item |= {"names": 50, "names_right": 20 + len(items) % 3, "names_right_retrieval": 30}
             items.append(item | {"nll": float(one * nats), "nll_retrieval": float(other * nats)})
         write_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst", items)
+        write_jsonl(layout.suite("completion", model) / "items.jsonl.zst", answers(names, model))
 
     def documents(values):
         columns = []
@@ -81,6 +94,12 @@ def test_differences_are_paired_and_their_p_corrected_for_all_of_them(tmp_path):
     expected = stats.t.interval(0.95, 15, shares.mean(), stats.sem(shares))
     assert names["base"]["interval"] == pytest.approx(list(expected))
     assert names["base + retrieval"]["value"] == pytest.approx(0.6)
+    written = {row["name"]: row["written"] for row in found["conditions"] if "written" in row}
+    similarities = 0.4 + 0.01 * np.arange(16)  # of the files: two tasks of one file are no two
+    expected = stats.t.interval(0.95, 15, similarities.mean(), stats.sem(similarities))
+    for name, change in {"base": 0, "base + retrieval": 0.2, "pretrain": 0.1, "pretrain + retrieval": 0.3}.items():
+        assert written[name]["value"] == pytest.approx(similarities.mean() + change)
+        assert written[name]["interval"] == pytest.approx([bound + change for bound in expected])
 
 
 ANSWERS = {
