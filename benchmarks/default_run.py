@@ -21,7 +21,7 @@ def main() -> None:
     conditions = [["condition", "bits per byte", "95% interval"]]
     for row in question["conditions"]:
         low, high = row["interval"]
-        conditions.append([row["name"], round(row["value"], 3), f"{low:.3f} to {high:.3f}"])
+        conditions.append([row["name"], f"{row['value']:.3f}", f"{low:.3f} to {high:.3f}"])
     tables = {"answer": [["the first sentence"], [question["sentence"]]], "conditions": conditions}
     about = (
         "environment installed; two cores, fp32; base and networkx downloaded; Holm's correction over the differences"
