@@ -7,6 +7,7 @@ import argparse
 import gc
 import logging
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def run(main: Callable[[], None]) -> None:
     gc.freeze()  # what was imported is not searched, neither now nor when the process ends
     gc.enable()  # scripts/__init__.py switched it off
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    leave_out_what_libraries_say()
     try:
         main()
     except UserError as error:
@@ -33,6 +35,14 @@ def run(main: Callable[[], None]) -> None:
         if line:
             sys.exit(f"error: {line}")
         raise
+
+
+def leave_out_what_libraries_say() -> None:
+    """Print no lines of libraries that concern their own developers, or that are wrong here."""
+    # peft 0.21 asks transformers for it by this name
+    warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+    # a machine without GPUs is no mistake
+    logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
 
 
 def validation_line(error: ValueError) -> str | None:

@@ -37,7 +37,10 @@ class Progress:
         eta = ""
         if self.total and rate:
             eta = f", ETA {max(self.total - self.done, 0) / rate:.0f} s"
-        return f"{self.label}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s{eta}"
+        speed = f"{rate:,.0f}/s"
+        if rate < 10:
+            speed = f"{rate:.1f}/s"
+        return f"{self.label}: {self.done:,}{of} {self.unit}, {speed}{eta}"
 
     def end(self) -> None:
         logging.info(f"{self.label}: {self.done:,} {self.unit} in {time.monotonic() - self.start:.1f} s")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -50,6 +51,8 @@ async def nothing_is_written(job) -> None:
 
 def prepare(workflow) -> None:
     """Obey `seconds-between-status-checks`; let a dry run look at results that one may only read."""
+    # Snakemake 9.27 asks for the size of inputs within its own event loop, and then does without
+    warnings.filterwarnings("ignore", "coroutine 'InputFiles", RuntimeWarning)
     if workflow.output_settings.dryrun:
         Job.check_protected_output = nothing_is_written
     if workflow.is_main_process:

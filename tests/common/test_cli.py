@@ -50,3 +50,25 @@ def test_a_refused_value_is_one_line_without_the_password_that_it_holds():
     )
     assert done.returncode == 1 and "secret" not in done.stderr
     assert done.stderr.startswith("error: location: the URL has a user name or token") and done.stderr.count("\n") == 1
+
+
+NOISE = """
+import logging, sys, warnings
+from scripts.common.cli import run
+
+def main():
+    message = "`is_gradient_checkpointing` is deprecated and will be removed in v6."
+    warnings.warn(message, FutureWarning)
+    warnings.warn("another one", FutureWarning)
+    logger = logging.getLogger("DeepSpeed")
+    logger.warning("Setting accelerator to CPU. If you have GPU or other accelerator, we were unable to detect it.")
+    logger.warning("another line")
+
+run(main)
+"""
+
+
+def test_lines_of_libraries_that_help_nobody_are_left_out_and_no_others():
+    done = subprocess.run([sys.executable, "-c", NOISE], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "is_gradient_checkpointing" not in done.stderr and "accelerator" not in done.stderr
+    assert "another one" in done.stderr and "another line" in done.stderr

@@ -19,3 +19,10 @@ def test_lines_say_how_many_are_done_at_which_rate_and_how_long_the_rest_takes(m
         clock["now"] = 110.0
         counter.end()
     assert caplog.messages == ["filter click: 1,000/3,000 files, 250/s, ETA 8 s", "filter click: 1,000 files in 10.0 s"]
+
+
+def test_a_slow_rate_is_not_0():
+    counter = Progress("completion", "texts", 4)
+    counter.start -= 8
+    counter.done = 2
+    assert counter.line() == "completion: 2/4 texts, 0.2/s, ETA 8 s"

@@ -189,6 +189,13 @@ def test_exactly_the_jobs_that_a_change_concerns_would_run(finished, tmp_path, c
     assert clone.jobs() == expected
 
 
+def test_snakemakes_own_report_is_made_without_a_warning(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    done = clone.snakemake("--report", "report.html", "results/eval.json")
+    assert (clone.root / "report.html").is_file()
+    assert "Warning" not in done.stdout + done.stderr
+
+
 def why(clone) -> list[str]:
     line = [forked.python(), "-m", "scripts.cli", "why", "--experiment", "tiny"]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=True)
