@@ -34,10 +34,11 @@ def test_gains_on_ones_own_data_and_losses_on_general_data_are_listed_with_their
 def test_unclear_and_unmeasured_differences_are_neither_gain_nor_loss():
     unknown = row("others", 0.01, [-0.02, 0.04], "no difference shown")
     missing = row("line", None, None, "not measured", "completion_match")
-    assert texts(GAIN, unknown, missing) == [
-        "sft against base: better on ours by 0.5489 bits per byte [0.4839, 0.6208] on code; not measured on ours: line"
-        " (completion match); not known in general: others (bits per byte)."
-    ]
+    assert texts(GAIN, unknown, missing) == texts(GAIN), "on the terminal; the page lists them"
+    (change,) = changes(evaluation(GAIN, unknown, missing))
+    assert list(change.readings) == ["better on ours", "not measured on ours:", "not known in general:"]
+    assert change.readings["not known in general:"] == ["others (bits per byte)"]
+    assert texts(unknown) == ["sft against base: no difference is shown."]
 
 
 def test_each_model_compared_with_has_a_sentence_and_without_a_general_set_there_are_no_sides():

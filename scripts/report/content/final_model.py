@@ -78,8 +78,10 @@ class Change(NamedTuple):
     readings: dict[str, list[str]]
 
     def __str__(self) -> str:
-        parts = [f"{name} {', '.join(differences)}" for name, differences in self.readings.items()]
-        return f"{self.against}: {'; '.join(parts)}."
+        """The clear differences in a line for the terminal; the page has the others, too."""
+        clear = [name for name in self.readings if not name.endswith(":")]
+        parts = [f"{name} {', '.join(self.readings[name])}" for name in clear]
+        return f"{self.against}: {'; '.join(parts) or 'no difference is shown'}."
 
 
 def changes(evaluation: dict) -> list[Change]:
