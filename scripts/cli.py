@@ -234,7 +234,9 @@ def rehearse(*, profile: Profile = "local", experiment: Experiment = None) -> No
 
 
 @app.command
-def release(stage: str, /, *, profile: Profile = "local", experiment: Experiment = None) -> None:
+def release(
+    stage: str, /, *, profile: Profile = "local", experiment: Experiment = None, push: str | None = None
+) -> None:
     """Write a stage's model for others: weights, card, notices, checksums; GGUF files if the experiment asks for them.
 
     What is missing is run first. Nothing is released that behaves otherwise than the trained model. For example:
@@ -243,10 +245,11 @@ def release(stage: str, /, *, profile: Profile = "local", experiment: Experiment
 
     Args:
         stage: The stage.
+        push: Upload the files that are listed to this repository of the hub, as ORGANISATION/NAME; it is made private.
     """
     from scripts.report.commands.release import release as release_stage
 
-    release_stage(stage, profile, experiment)
+    release_stage(stage, profile, experiment, push)
 
 
 @app.command

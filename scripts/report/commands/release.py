@@ -1,4 +1,4 @@
-"""Release a stage's model: run what is missing, then list the files and say how they are handed on."""
+"""Release a stage's model: run what is missing, list the files, and push these to the hub if asked to."""
 
 import subprocess
 import sys
@@ -12,8 +12,34 @@ from scripts.experiment.load import trained_experiment_of
 from scripts.experiment.settings.record import check_name
 
 
-def release(stage: str, profile: str, configfile: Path | None) -> None:
-    """Make the release of a stage by the workflow, and print its files.
+def push_files(folder: Path, names: list[str], repository: str) -> str:
+    """Upload some files of a folder to a model repository of the hub, a private one if it is new; returns its address.
+
+    Args:
+        repository: `ORGANISATION/NAME`.
+
+    Raises:
+        UserError: the name is none, nobody is logged in, or the hub refuses.
+    """
+    import httpx2
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+
+    hub, message = HfApi(), f"Release {folder.name} by stagecraft"
+    try:
+        made = hub.create_repo(repository, private=True, exist_ok=True)
+        hub.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=names, commit_message=message)
+    except (HFValidationError, LocalTokenNotFoundError, HfHubHTTPError, httpx2.HTTPError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(f"--push {repository}: not pushed: {first}; `hf auth login` says who you are") from error
+    return str(made)
+
+
+def release(stage: str, profile: str, configfile: Path | None, push: str | None) -> None:
+    """Make the release of a stage by the workflow, print its files, and push them.
+
+    Args:
+        push: `ORGANISATION/NAME` of the hub; None to push nothing.
 
     Raises:
         UserError: there is no such stage, or the workflow failed.
@@ -25,7 +51,13 @@ def release(stage: str, profile: str, configfile: Path | None) -> None:
     done = subprocess.run([sys.executable, "-m", "snakemake", str(folder / MANIFEST), *words], check=False)
     if done.returncode:
         raise UserError(f"{folder}: not released; the lines above say why")
-    for name, file in sorted(read_json(folder / MANIFEST)["files"].items()):
+    files = read_json(folder / MANIFEST)["files"]
+    for name, file in sorted(files.items()):
         print(f"{size_text(file['bytes']):>10}  {folder / name}")
     print(f"check a copy, wherever it lies: stagecraft verify {folder}")
-    print(f"push these files to the hub, after `hf auth login`: hf upload ORGANISATION/NAME {folder} .")
+    if push:
+        print(f"pushed to {push_files(folder, list(files), push)}")
+    else:
+        print(
+            f"push these files to a private repository of the hub: stagecraft release {stage} --push ORGANISATION/NAME"
+        )
