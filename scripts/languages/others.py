@@ -15,12 +15,15 @@ from scripts.languages.without_grammar import ROWS as WITHOUT_GRAMMAR
 # where the files of several languages end alike
 PREFERRED = {".S": "GAS", ".asm": "NASM", ".bas": "VB.net", ".fs": "F#", ".gd": "GDScript", ".m": "Objective-C",
              ".mm": "Objective-C++", ".s": "GAS", ".t": "Perl", ".v": "verilog", ".xsl": "XSLT"}  # fmt: skip
-# modules of Pygments for data, settings and records of terminals, and what there is code all the same
-NO_CODE = {"configs", "console", "data", "diff", "installers", "rdf", "special", "textfmts"}
-CODE = {"Docker", "Kconfig", "NSIS", "Terraform", "Todotxt"}
+# mostly no code of the language that ends so: go.mod, exports.def, RDF, what TeX and R write, environment variables
+PREFERRED |= dict.fromkeys((".mod", ".def", ".ttl", ".aux", ".toc", ".Rhistory", ".Renviron"), "")
+# modules of Pygments for data, settings, keys and records of terminals, and what there is code all the same
+NO_CODE = {"asc", "configs", "console", "data", "diff", "dns", "email", "gcodelexer", "installers", "json5", "ldap",
+           "rdf", "sgf", "special", "srcinfo", "textfmts", "xorg"}  # fmt: skip
+CODE = {"Docker", "Kconfig", "NSIS", "Terraform"}
 TEMPLATED = re.compile(
-    r"\+|mozpreproc|session|traceback|output|\blogs?\b", re.IGNORECASE
-)  # lexers for mixtures of languages
+    r"\+|mozpreproc|session|traceback|output|\blogs?\b|objdump|rconsole|sqlite3con|explain", re.IGNORECASE
+)  # lexers for mixtures of languages, and for what programs print
 
 
 def known_already() -> dict[str, str]:
@@ -50,7 +53,7 @@ def others() -> tuple[dict[str, Language], dict[str, str]]:
                 files[end] = name
                 new.append(end)
         if not own:
-            no_code = module.rpartition(".")[2] in NO_CODE or title == "XML"
+            no_code = module.rpartition(".")[2] in NO_CODE or title in ("XML", "TAP")
             rows[name] = Language(title, tuple(new), "", data=no_code and title not in CODE)
     return rows, files
 

@@ -129,7 +129,10 @@ def test_all_languages_are_read_by_default_and_formats_of_data_where_they_are_na
         ".h": "c_or_cpp", ".proto": "protobuf", "Makefile": "make", "Dockerfile": "docker", ".f90": "fortran",
     }.items():  # fmt: skip
         assert {read.get(end) for end in ends.split()} == {name}, ends
-    assert not {".json", ".yaml", ".xml", ".svg", ".txt", ".csv", ".toml", ".ini", ".log", "poetry.lock"} & read.keys()
+    assert (
+        not {".mod", ".def", ".json", ".yaml", ".xml", ".svg", ".txt", ".csv", ".toml", ".ini", ".log", "poetry.lock"}
+        & read.keys()
+    )
     assert extensions_of(["yaml", "go"]) == {".go": "go", ".yaml": "yaml", ".yml": "yaml"}
     assert extensions_of(["c"])[".h"] == "c" and extensions_of(["cpp"])[".h"] == "cpp"
     assert extensions_of(["c", "cpp"])[".h"] == "c_or_cpp"
