@@ -3,8 +3,7 @@
     stagecraft plan --profile a40
     python -m scripts.cli plan --profile a40        # the same, where `make env` has not installed the command
 
-A verb imports what it needs when it runs, so that help and completion need neither torch nor Snakemake. Paths are read
-from where the user stands; the verb then runs in the checkout's root.
+A verb imports what it needs when it runs, for fast help and completion. Paths are read from where the user stands.
 """
 
 import difflib
@@ -234,9 +233,7 @@ def rehearse(*, profile: Profile = "local", experiment: Experiment = None) -> No
 
 
 @app.command
-def release(
-    stage: str, /, *, profile: Profile = "local", experiment: Experiment = None, push: str | None = None
-) -> None:
+def release(stage: str, /, *, profile: Profile = "local", experiment: Experiment = None, push: str = "") -> None:
     """Write a stage's model for others: weights, card, notices, checksums; GGUF files if the experiment asks for them.
 
     What is missing is run first. Nothing is released that behaves otherwise than the trained model. For example:
@@ -247,9 +244,9 @@ def release(
         stage: The stage.
         push: Upload the files that are listed to this repository of the hub, as ORGANISATION/NAME; it is made private.
     """
-    from scripts.report.commands.release import release as release_stage
+    from scripts.report.commands.release import release as of_stage
 
-    release_stage(stage, profile, experiment, push)
+    of_stage(stage, profile, experiment, push)
 
 
 @app.command

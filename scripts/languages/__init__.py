@@ -20,6 +20,7 @@ A grammar is imported only where something is parsed.
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
@@ -229,6 +230,12 @@ def extensions_of(names: Collection[str] | None = None) -> dict[str, str]:
     if "cpp" in names and "c" not in names:
         chosen[".h"] = "cpp"
     return chosen
+
+
+def some_names(wrong: str) -> str:
+    """Names of languages for an error about a wrong one: those that resemble it, and those with a grammar."""
+    near = get_close_matches(wrong.lower(), languages(), n=5)
+    return ", ".join(dict.fromkeys([*near, *syntaxes()]))
 
 
 def names_by_alias() -> dict[str, str]:

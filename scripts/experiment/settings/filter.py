@@ -1,6 +1,5 @@
 """Settings of `corpus.filter`: what is kept of a repository's files, and what is done with it."""
 
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -8,7 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from scripts.experiment.settings.record import Record, Unique
-from scripts.languages import BY_CONTENT, extensions_of, languages, syntaxes
+from scripts.languages import BY_CONTENT, extensions_of, languages, some_names
 
 Extension = Annotated[str, Field(pattern=r"^\.[A-Za-z0-9+_-]+$")]
 Text = Annotated[str, Field(min_length=1)]
@@ -24,9 +23,9 @@ EXCLUDED = [
 
 def check_language(name: str) -> str:
     if name not in languages() and name != BY_CONTENT:
-        known = [*get_close_matches(name, languages(), n=5), *syntaxes(), BY_CONTENT]
+        known = f"{some_names(name)}, {BY_CONTENT}"
         text = "must be a language, such as {known}, not {name}"
-        raise PydanticCustomError("language", text, {"known": ", ".join(dict.fromkeys(known)), "name": repr(name)})
+        raise PydanticCustomError("language", text, {"known": known, "name": repr(name)})
     return name
 
 

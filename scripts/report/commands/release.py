@@ -35,11 +35,11 @@ def push_files(folder: Path, names: list[str], repository: str) -> str:
     return str(made)
 
 
-def release(stage: str, profile: str, configfile: Path | None, push: str | None) -> None:
+def release(stage: str, profile: str, configfile: Path | None, push: str) -> None:
     """Make the release of a stage by the workflow, print its files, and push them.
 
     Args:
-        push: `ORGANISATION/NAME` of the hub; None to push nothing.
+        push: `ORGANISATION/NAME` of the hub; empty to push nothing.
 
     Raises:
         UserError: there is no such stage, or the workflow failed.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
-from scripts.languages import extensions_of
+from scripts.languages import BY_CONTENT, extensions_of
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
 from scripts.sources.providers.git_process import run_git
@@ -78,7 +78,12 @@ def look(path: Path) -> Clone:
         language = known.get(Path(name).suffix.lower())
         if language and language not in PROSE:
             counted[language] += 1
-    return Clone(path, commit, day, counted)
+    headers = counted.pop(BY_CONTENT, 0)
+    if headers and counted["cpp"] > counted["c"]:
+        counted["cpp"] += headers
+    elif headers:
+        counted["c"] += headers
+    return Clone(path, commit, day, +counted)
 
 
 def memory() -> int:

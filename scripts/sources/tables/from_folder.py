@@ -17,7 +17,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
-from scripts.languages import names_by_alias
+from scripts.languages import names_by_alias, some_names
 from scripts.licences.expressions import UNKNOWN
 from scripts.licences.recognition import licence_of_file
 from scripts.sources.archives.archive_members import Limits
@@ -80,8 +80,8 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
         for language_folder in folders_in(priority_folder):
             language = languages.get(language_folder.name.lower())
             if language is None:
-                known = ", ".join(sorted(languages))
-                logging.warning(f"{language_folder}: left out, the folder's name is no language of {known}")
+                known = some_names(language_folder.name)
+                logging.warning(f"{language_folder}: left out, the folder's name is no language, such as {known}")
                 continue
             for repository in folders_in(language_folder):
                 if UNPRINTABLE.search(str(repository)):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from scripts.common.errors import UserError
 from scripts.experiment.layout import raw_name
 from scripts.experiment.settings.location import Location, without_credentials
-from scripts.languages import languages
+from scripts.languages import languages, some_names
 
 SDIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A-Za-z0-9.!+_-]*")
 
@@ -74,7 +74,7 @@ class Source(PinnedSource):
     @classmethod
     def check_language(cls, language: str) -> str:
         if language not in languages():
-            raise ValueError(f"one of {', '.join(languages())}")
+            raise ValueError(f"a language, such as {some_names(language)}")
         return language
 
 

@@ -66,8 +66,27 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     assert view.experiment.evaluation.perplexity.retrieval.datasets == ["own"]
     assert len(Path("config/mine.yaml").read_text().splitlines()) <= 30
     said = capsys.readouterr().out
-    assert " of 102 files are held out" in said and "warning" not in said
+    assert " of 100 files are held out" in said and "warning" not in said
     assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
+
+
+def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
+    for name, ending in (("plain", ".c"), ("plus", ".cpp"), ("headers", ".h")):
+        folder = tmp_path / "mine" / name
+        folder.mkdir(parents=True)
+        for number in range(20):
+            (folder / f"file{number}{ending}").write_text(f"int value{number};\n")
+            (folder / f"file{number}.h").write_text(f"extern int value{number};\n")
+            (folder / f"more{number}.h").write_text(f"extern int more{number};\n")
+        git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", "init", "--quiet", folder], check=True)
+        subprocess.run([*git, "add", "--all"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message=all"], check=True)
+    start(tmp_path / "mine", "local")
+    view = loaded("mine")
+    found = {name: view.sources[name].language for name in ("plain", "plus", "headers")}
+    assert found == {"plain": "c", "plus": "cpp", "headers": "c"}
+    assert set(view.experiment.corpus.filter.languages) == {"c", "cpp", "python"}
 
 
 def test_few_files_are_warned_of_and_too_few_refused(tmp_path, capsys):

@@ -72,7 +72,10 @@ BAD = {
     "wildcard": (changed("location", "zstandard==0.*", 1), "line 3: location: .* project==version"),
     "option as location": (changed("location", "--upload-pack=x"), "line 2: location: '--upload-pack=x'"),
     "no location": (changed("location", ""), "line 2: location: ''"),
-    "language": (changed("language", "klingon"), "line 2: language: 'klingon' is not one of c"),
+    "language": (
+        changed("language", "klingon"),
+        "line 2: language: 'klingon' is not a language, such as kotlin, c, cpp",
+    ),
     "priority": (changed("priority", "low"), "line 2: priority: 'low' is not one of high, medium"),
     "licence": (changed("licence", ""), "line 2: licence: '' is not an SPDX"),
 }
