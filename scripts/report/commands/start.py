@@ -32,8 +32,8 @@ FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
 MEMORY = 5 << 30  # bytes that the default experiment needs
 STEPS = {2: 22, 4: 44, 8: 88}  # cores → steps of 1,024 tokens, a few minutes each
-LEAST_SHARE = 0.1  # of all files, for a language of the experiment: some go.mod are no Modula-2
-SHOWN = 3  # languages of the experiment: those with the most files
+LEAST_SHARE = 0.1  # of a clone's files, for a language of the experiment
+SHOWN = 3  # languages that are listed of a clone: those with the most files
 PROSE = {"markdown", "restructuredtext"}
 
 
@@ -117,8 +117,10 @@ def table_of(clones: list[Clone]) -> list[dict[str, str]]:
 def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: list[Clone], test: float) -> str:
     """The experiment file for clones."""
     files = sum(clones_files(clones).values())
-    counted = clones_files(clones).most_common(SHOWN)
-    languages = [language for language, count in counted if count >= LEAST_SHARE * files]
+    languages = {"python"}  # of the other code, networkx
+    for clone in clones:
+        least = LEAST_SHARE * sum(clone.languages.values())
+        languages.update(language for language, count in clone.languages.items() if count >= least)
     own = [row["name"] for row in rows if row["kind"] == "git"]
     days = sorted(clone.day for clone in clones)
     return f"""\
@@ -131,7 +133,7 @@ results: results/{name}
 sources: {table}
 corpus:
   filter:
-    languages: [{", ".join(sorted({*languages, "python"}))}]  # python for the other code, networkx
+    languages: [{", ".join(sorted(languages))}]  # of your clones, and python for the other code, networkx
   split:
     test: {test:g}  # about {round(files * test)} held-out files
   compose:

@@ -70,6 +70,16 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
 
 
+def test_the_language_of_each_clone_is_read_however_many_there_are(tmp_path):
+    sizes = {".java": 60, ".rb": 50, ".js": 40, ".go": 20, ".rs": 10}
+    for ending, files in sizes.items():
+        repository(tmp_path / "mine" / ending[1:], files, ending)
+    start(tmp_path / "mine", "local")
+    assert set(loaded("mine").experiment.corpus.filter.languages) == {
+        *("java", "ruby", "javascript", "go", "rust", "python")
+    }
+
+
 def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
     for name, ending in (("plain", ".c"), ("plus", ".cpp"), ("headers", ".h")):
         folder = tmp_path / "mine" / name
