@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from scripts.languages import Chat, Completion, Imports, Language, Paths, Syntax
 
 LANGUAGE = Language("Go", (".go",), "//", aliases=("golang",))
-PATHS = Paths(generated=r"\.pb(\.gw|\.validate)?\.go|(^|/)zz_generated\.[\w.]+\.go|_string\.go")
+PATHS = Paths(generated=r"\.pb(\.gw|\.validate)?\.go|(^|/)zz_generated\.[\w.]+\.go")
 
 
 def grammar() -> object:
