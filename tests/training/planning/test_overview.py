@@ -7,7 +7,7 @@ import yaml
 from rich.console import Console
 
 from scripts.experiment.machine_files import load_machine, read_yaml
-from scripts.training.planning import overview
+from scripts.training.planning import budget, overview
 
 SHAPE = {
     "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
@@ -64,3 +64,23 @@ def test_a_figure_that_the_machine_file_lacks_is_named_with_what_is_missing(key)
     assert overview.machine_warnings(machine) == []
     [line] = overview.machine_warnings(machine.model_copy(update={key: None}))
     assert line.startswith(f"machine: {key}: not given; without it nothing says")
+
+
+HEADERS = {  # experiment → profile, rows that its head names
+    "cpt-muon": ("a800", 100_000),
+    "lora-qa": ("rtx4090", 5000),
+    "qwen2.5-7b-code": ("a40", 6701),
+    "qwen2.5-7b-code-dual": ("a40-dual", 6701),
+    "two-stage-nope": ("a800", None),  # its steps are given
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_the_head_of_a_shipped_experiment_says_what_its_plan_says(name, monkeypatch):
+    monkeypatch.setattr(budget, "liger_expected", lambda: True)  # as on a login node
+    profile, rows = HEADERS[name]
+    path = Path(f"config/experiments/{name}.yaml")
+    head = path.read_text(encoding="utf-8").partition("\nexperiment:")[0]
+    for stage in overview.plans_of(f"profiles/{profile}", path, assumed_rows=rows).stages:
+        assert f"{stage.plan['gpu_gib']:.1f}" in head, stage.name
+        assert f"{stage.plan['steps']:,}" in head and f"{stage.plan['hours']:.1f}".removesuffix(".0") in head
