@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
+from scripts.corpus.formats.own_datasets import check_first_chats, contents
+from scripts.experiment.settings.corpus import ChatDataset
 from scripts.languages import BY_CONTENT, extensions_of
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
@@ -34,6 +36,7 @@ MEMORY = 5 << 30  # bytes that the default experiment needs
 STEPS = {2: 22, 4: 44, 8: 88}  # cores → steps of 1,024 tokens, a few minutes each
 LEAST_SHARE = 0.1  # of a clone's files, for a language of the experiment
 SHOWN = 3  # languages that are listed of a clone: those with the most files
+CHAT_SPLIT = {"validation": 0.05, "test": 0.1}
 PROSE = {"markdown", "restructuredtext"}
 
 
@@ -164,7 +167,7 @@ corpus:
     own: null
     other: null
     chat: null
-    chats: {{kind: chat, path: "{path}", validation: 0.05, test: 0.1}}
+    chats: {{kind: chat, path: "{path}", validation: {CHAT_SPLIT["validation"]}, test: {CHAT_SPLIT["test"]}}}
 training:
   train:
     own: null
@@ -210,6 +213,23 @@ def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
     write(experiment, code_experiment(name, table, rows, clones, test))
 
 
+def start_with_chats(path: Path, name: str, experiment: Path) -> None:
+    """Write the experiment for a file of chats, and say how many of its records can be read as such."""
+    settings = ChatDataset.parse({"kind": "chat", "path": str(path), **CHAT_SPLIT}, "chats")
+    check_first_chats(settings)
+    left_out = Counter(reason for _, _, reason in contents(settings))
+    chats = left_out.pop(None, 0)
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common()) or "none"
+    if not chats:
+        raise UserError(f"{path}: no chat to train on, left out: {reasons}; docs/own-chats.md says what is read")
+    print(f"{path}: {chats:,} chats, left out: {reasons}")
+    held_out = round(chats * CHAT_SPLIT["test"])
+    print(f"about {held_out:,} of them are held out")
+    if held_out < FEW:
+        print(f"warning: fewer than {FEW} held-out chats tell little; add chats")
+    write(experiment, chat_experiment(name, path))
+
+
 def write(path: Path, text: str) -> None:
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -231,7 +251,7 @@ def start(given: Path, profile: str) -> None:
     if memory() < MEMORY:
         print(f"warning: this machine has {memory() / 2**30:.1f} GiB; the default base needs {MEMORY >> 30}")
     if given.is_file():
-        write(experiment, chat_experiment(name, given.resolve()))
+        start_with_chats(given.resolve(), name, experiment)
     else:
         start_with_clones(given, name, experiment)
     print(f"written: {experiment}\n")

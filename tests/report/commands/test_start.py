@@ -135,15 +135,37 @@ def test_a_clone_within_a_clone_and_a_link_are_not_taken(tmp_path):
     assert clones_below(tmp_path / "all") == [outer]
 
 
-def test_chats_become_an_experiment_of_their_own(tmp_path):
+def test_chats_become_an_experiment_of_their_own(tmp_path, capsys):
     chats = tmp_path / "support.jsonl"
-    turn = {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]}
-    chats.write_text(json.dumps(turn) + "\n")
+    turns = [
+        [{"role": "user", "content": f"{number}?"}, {"role": "assistant", "content": "!"}] for number in range(130)
+    ]
+    lines = [json.dumps({"messages": messages}) for messages in turns]
+    chats.write_text("\n".join([*lines, lines[0], "{}"]) + "\n")
     start(chats, "local")
     view = loaded("support")
     assert list(view.experiment.corpus.compose) == ["chats"] and view.experiment.sources is None
     assert view.experiment.training.train["chat"].origin == "base"
     assert "qa" in view.suites and "completion" not in view.suites
+    said = capsys.readouterr().out
+    assert said.startswith(f"{chats}: 130 chats, left out: 1 duplicate, 1 no_messages\n")
+    assert "about 13 of them are held out" in said and "warning: fewer" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "no chat to train on, left out: none; docs"),
+        ("not json\n", "1: not JSON"),
+        ('{"task_id": 1, "prompt": "def f():"}\n', "1: no `messages`"),
+    ],
+)
+def test_a_file_without_chats_is_one_line_and_nothing_is_written(tmp_path, content, says):
+    chats = tmp_path / "support.jsonl"
+    chats.write_text(content)
+    with pytest.raises(UserError, match=says):
+        start(chats, "local")
+    assert not Path("config/support.yaml").exists()
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path):
