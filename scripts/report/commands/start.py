@@ -6,6 +6,7 @@ It looks at the newest commit of each clone, and writes a table of sources and a
 one: retrieve from this code, fine-tune on it, both, or neither?
 """
 
+import json
 import os
 import re
 import tempfile
@@ -167,7 +168,7 @@ corpus:
     own: null
     other: null
     chat: null
-    chats: {{kind: chat, path: "{path}", validation: {CHAT_SPLIT["validation"]}, test: {CHAT_SPLIT["test"]}}}
+    chats: {{kind: chat, path: {json.dumps(str(path))}, validation: {CHAT_SPLIT["validation"]}, test: {CHAT_SPLIT["test"]}}}
 training:
   train:
     own: null
