@@ -168,7 +168,7 @@ corpus:
     own: null
     other: null
     chat: null
-    chats: {{kind: chat, path: {json.dumps(str(path))}, validation: {CHAT_SPLIT["validation"]}, test: {CHAT_SPLIT["test"]}}}
+    chats: {json.dumps({"kind": "chat", "path": str(path), **CHAT_SPLIT})}
 training:
   train:
     own: null
