@@ -38,8 +38,8 @@ class Progress:
         if self.total and rate:
             eta = f", ETA {max(self.total - self.done, 0) / rate:.0f} s"
         speed = f"{rate:,.0f}/s"
-        if rate < 10:
-            speed = f"{rate:.1f}/s"
+        if 0 < rate < 1:
+            speed = f"{1 / rate:.1f} s each"
         return f"{self.label}: {self.done:,}{of} {self.unit}, {speed}{eta}"
 
     def end(self) -> None:

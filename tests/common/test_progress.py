@@ -25,4 +25,4 @@ def test_a_slow_rate_is_not_0():
     counter = Progress("completion", "texts", 4)
     counter.start -= 8
     counter.done = 2
-    assert counter.line() == "completion: 2/4 texts, 0.2/s, ETA 8 s"
+    assert counter.line() == "completion: 2/4 texts, 4.0 s each, ETA 8 s"
