@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface
 
 from scripts.experiment.settings.training import Stage
@@ -19,11 +20,6 @@ from scripts.training.engine.trainer import stack
 from scripts.training.planning import kernels
 from scripts.training.planning.architecture import architecture
 from scripts.training.planning.kernels import FLASH, VARLEN, Choice, Installed
-
-try:
-    from torch.nn.attention.varlen import varlen_attn
-except ImportError:  # before torch 2.10
-    varlen_attn = None
 
 
 def gpu_capability(gpus: int) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ class Installed(NamedTuple):
     """Which kernels the packages of this environment bring."""
 
     flash_attn: bool
-    varlen: bool  # a CUDA build of torch 2.10 or newer
+    varlen: bool  # a CUDA build of torch
     liger: bool
 
 
@@ -63,12 +63,10 @@ def version_of(package: str) -> tuple[int, ...] | None:
 
 def installed_kernels() -> Installed:
     """What this environment has. A flash-attn before 2.3.3 does not count, as transformers does not use it."""
-    torch = torch_build()
-    recent = tuple(map(int, torch.version.split("+")[0].split(".")[:2])) >= (2, 10)
     flash = version_of("flash-attn")
     return Installed(
         flash_attn=flash is not None and flash >= (2, 3, 3),
-        varlen=recent and torch.cuda is not None,
+        varlen=torch_build().cuda is not None,
         liger=importlib.util.find_spec("liger_kernel") is not None,
     )
 
