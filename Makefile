@@ -26,11 +26,11 @@ eval: env ## run the default experiment and print its verdict
 quick: env ## run the tests that need neither torch nor a workflow run (tests/quick.py lists them)
 	pytest --quick --minutes 10 $(TWO_WORKERS)
 
-# Two test files run at a time, as tests mostly wait. The quick tests run first, without torch: one that needs it fails.
-# Together they end after an hour at the latest, with the names of the tests that were running.
+# The quick tests run first, without torch: one that needs it fails. Of the others three files run at a time on any
+# machine, as they wait a lot. Together they end after an hour at the latest, with the names of the tests that were running.
 test: env ## run all tests except the long ones
 	pytest --quick --minutes 10 $(TWO_WORKERS)
-	pytest --rest --minutes 50 $(TWO_WORKERS)
+	pytest --rest --minutes 50 --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # These tests need system packages (docs/quickstart.md). The table of kills is written to benchmarks/soak.md.
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm

@@ -30,14 +30,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
 SLOW = re.compile(rb"\.slow|model_folder")  # what a file with tests that are not quick has in it
-LONGEST = ["test_experiments.py", "test_cluster.py", "test_kills.py", "test_parallel.py", "test_interruption.py"]
+LONGEST = ["test_default.py", "test_cluster.py", "test_experiments.py", "test_lost_processes.py", "test_kills.py"]
+LONGEST += [
+    "test_jobs.py",
+    "test_published_shards.py",
+    "test_many_sources.py",
+    "test_provenance.py",
+    "test_parallel.py",
+]
 LONGEST += [
     "test_judge.py",
     "test_fetch.py",
     "test_fetch_sdist.py",
     "test_page.py",
     "test_gpus.py",
-    "test_plots.py",
 ]  # of the quick ones
 
 
