@@ -41,4 +41,6 @@ def test_jobs_whose_code_alone_changed_are_kept_with_the_reason_and_others_are_r
     damaged = accept(clone, "split")
     assert damaged.returncode == 1 and "train.jsonl.zst has another content" in damaged.stdout
     unknown = accept(clone, "nothing")
-    assert unknown.returncode == 1 and unknown.stderr.startswith("error: nothing: no such job; known: base")
+    assert unknown.returncode == 1 and unknown.stderr.startswith(
+        "error: nothing: no such rule, and no job as `train.sft`; rules: base"
+    )

@@ -62,7 +62,8 @@ def accept(profile: str, configfile: Path | None, names: list[str], reason: str)
     for wanted in names:
         matching = [name for name in jobs if wanted in (name, name.split(".")[0])]
         if not matching:
-            raise UserError(f"{wanted}: no such job; known: {', '.join(sorted(jobs))}")
+            rules = sorted({name.partition(".")[0] for name in jobs})
+            raise UserError(f"{wanted}: no such rule, and no job as `train.sft`; rules: {', '.join(rules)}")
         for name in matching:
             try:
                 old, new = changed_code(jobs[name], records, codes)
