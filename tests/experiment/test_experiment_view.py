@@ -146,6 +146,10 @@ def test_a_dataset_names_sources_of_the_table():
     flow = dag("config/examples/from-scratch.yaml", edit("ruff", "tokio"))
     with pytest.raises(UserError, match=r"^corpus\.compose\.code\.sources\.1: no 'tokio' here; known: .*ruff"):
         check_dataset_sources(flow.experiment, flow.sources)
+    many = dict.fromkeys((f"repository-{number}" for number in range(10_000)), flow.sources["ruff"])
+    with pytest.raises(UserError, match=r"no 'ruff' here; known: 10,000 others, such as repository-0") as refused:
+        check_dataset_sources(flow.experiment, many)
+    assert len(str(refused.value)) < 200
     with pytest.raises(UserError, match="ruff occurs twice"):
         dag("config/examples/from-scratch.yaml", edit("ruff", "ruff"))
 

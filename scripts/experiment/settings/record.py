@@ -31,6 +31,7 @@ from pydantic_core import PydanticCustomError
 
 from scripts.common.errors import UserError
 
+SHOWN = 30  # names in an error
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
@@ -66,13 +67,19 @@ def unknown_key_hint(key: str, known: list[str]) -> str:
 
 
 def check_name(key: str, value: str, names: Iterable[str]) -> None:
-    """Refuse a `value` that is not one of `names`.
+    """Refuse a `value` that is not one of `names`; of many names the error shows those that resemble it.
 
     Raises:
         UserError: it is not; the line starts with `key`.
     """
-    if value not in names:
-        raise UserError(f"{key}: no {value!r} here; known: {', '.join(names)}")
+    known = list(names)
+    if value in known:
+        return
+    shown = ", ".join(known)
+    if len(known) > SHOWN:
+        near = difflib.get_close_matches(value, known, 5) or known[:5]
+        shown = f"{len(known):,} others, such as {', '.join(near)}"
+    raise UserError(f"{key}: no {value!r} here; known: {shown}")
 
 
 Number = Annotated[int | float, BeforeValidator(number_from_text)]
