@@ -18,7 +18,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.corpus.formats.own_datasets import check_first_chats, contents
 from scripts.experiment.settings.corpus import ChatDataset
-from scripts.languages import BY_CONTENT, extensions_of
+from scripts.languages import BY_CONTENT, completions, extensions_of
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
 from scripts.sources.providers.git_process import run_git
@@ -31,6 +31,7 @@ DEFAULT = Path("config/config.yaml")
 EXPERIMENTS = Path("config")
 DEPTH = 4  # folders below the given one in which clones are looked for
 HELD_OUT = 24  # files that are held out, where there are enough
+PLACES = 6  # held-out files in which places to complete are looked for
 FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
 MEMORY = 5 << 30  # bytes that the default experiment needs
@@ -126,6 +127,11 @@ def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: 
         least = LEAST_SHARE * sum(clone.languages.values())
         languages.update(language for language, count in clone.languages.items() if count >= least)
     own = [row["name"] for row in rows if row["kind"] == "git"]
+    # places to complete are found by a grammar, in held-out files that are no tests
+    with_places = sum(count for language, count in clones_files(clones).items() if language in completions())
+    completion = ""
+    if with_places * test < PLACES:
+        completion = "\n  completion: null  # too few files of a language whose lines and functions can be found"
     days = sorted(clone.day for clone in clones)
     return f"""\
 # yaml-language-server: $schema=schema.json
@@ -147,7 +153,7 @@ training:
   train:
     own: {{steps: {steps()}}}  # of 1,024 tokens; more on a faster machine
     chat: null
-evaluation:
+evaluation:{completion}
   qa: null
   gate:
     gates: []

@@ -80,6 +80,13 @@ def test_the_language_of_each_clone_is_read_however_many_there_are(tmp_path):
     }
 
 
+def test_code_of_a_language_without_a_grammar_has_no_completion_tasks(tmp_path):
+    start(repository(tmp_path / "scripts", 60, ".js"), "local")
+    assert "completion" not in loaded("scripts").suites
+    start(repository(tmp_path / "modules", 60, ".py"), "local")
+    assert "completion" in loaded("modules").suites
+
+
 def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
     for name, ending in (("plain", ".c"), ("plus", ".cpp"), ("headers", ".h")):
         folder = tmp_path / "mine" / name
