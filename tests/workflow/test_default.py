@@ -24,7 +24,7 @@ SMALL = {
         }
     },
     "evaluation": {
-        "perplexity": {"documents": 3, "max_characters": 400, "context": 192, "stride": 96},
+        "perplexity": {"documents": 6, "max_characters": 500, "context": 192, "stride": 96},
         "completion": {"tasks": 1, "max_new_tokens": 8},
         "qa": {"documents": 1, "max_new_tokens": 4},
         "gate": {"gates": []},
