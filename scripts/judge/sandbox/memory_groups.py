@@ -86,8 +86,12 @@ class MemoryGroups:
         Raises:
             OSError: it cannot be made.
         """
-        folder = self.parent / f"stagecraft-{os.getpid()}-{next(NUMBERS)}"
-        folder.mkdir()
+        for number in NUMBERS:
+            folder = self.parent / f"stagecraft-{os.getpid()}-{number}"
+            # a process of the same number, which was killed, may have left one behind
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                break
         try:
             (folder / ("memory.max" if self.second else "memory.limit_in_bytes")).write_text(str(limit))
             for swap in ("memory.swap.max",) if self.second else ():

@@ -1,7 +1,10 @@
 """scripts/judge/sandbox/memory_groups.py: memory that belongs to no process, as of sockets, is limited too."""
 
+import os
+
 import pytest
 
+from scripts.judge.sandbox.memory_groups import MemoryGroups
 from scripts.judge.sandbox.program import Limits
 
 # Twenty processes whose sockets hold as much as they take, and that need little memory themselves.
@@ -50,3 +53,12 @@ def test_a_program_within_its_limit_is_left_alone(sandbox):
         [*sandbox.python, "-c", "x = bytearray(30 << 20); print(len(x) >> 20)"], Limits(20, 128 << 20)
     )
     assert (program.killed_for, program.code, bytes(program.stdout)) == (None, 0, b"30\n")
+
+
+def test_what_a_killed_process_of_the_same_number_left_behind_is_passed_over(tmp_path):
+    groups = MemoryGroups(tmp_path, second=False)
+    number = int(groups.create(1 << 20).folder.name.rpartition("-")[2])
+    left_behind = tmp_path / f"stagecraft-{os.getpid()}-{number + 1}"
+    left_behind.mkdir()
+    made = groups.create(1 << 20).folder
+    assert made.name == f"stagecraft-{os.getpid()}-{number + 2}" and not list(left_behind.iterdir())
