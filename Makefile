@@ -12,7 +12,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
 known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)" >&2; exit 1; }
 PROFILES = $(sort $(filter-out default,$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml))))
-TWO_WORKERS = --numprocesses 2 --dist loadfile --no-loadscope-reorder
+BY_FILE = --dist loadfile --no-loadscope-reorder
+TWO_WORKERS = --numprocesses 2 $(BY_FILE)
 SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
 
 help: ## print the targets
@@ -30,7 +31,7 @@ quick: env ## run the tests that need neither torch nor a workflow run (tests/qu
 # machine, as they wait a lot. Together they end after an hour at the latest, with the names of the tests that were running.
 test: env ## run all tests except the long ones
 	pytest --quick --minutes 10 $(TWO_WORKERS)
-	pytest --rest --minutes 50 --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	pytest --rest --minutes 50 --numprocesses 3 $(BY_FILE)
 
 # These tests need system packages (docs/quickstart.md). The table of kills is written to benchmarks/soak.md.
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm

@@ -144,7 +144,7 @@ def measure(case: dict) -> dict:
     torch.manual_seed(0)
     with torch.device(case["device"]):
         config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
-        dtype = torch.bfloat16 if lora else torch.float32  # as scripts/training/model/lora.py has them
+        dtype = torch.bfloat16 if lora else torch.float32  # frozen ones in that of compute, as in lora.py
         model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
     if lora:
         targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
@@ -209,6 +209,7 @@ def main() -> None:
         print(json.dumps(measure(options.measure)))
         return
     if options.device == "cuda" and not torch.cuda.is_available():
+        # no error: `make bench` runs it everywhere
         print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
         return
     hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"

@@ -80,10 +80,10 @@ def cause(paths: list[str]) -> str:
     for lines in map(read_lines, paths):
         number = error_in(lines)
         shown = [line for line in lines if line.strip() and not line.startswith("srun: ")]
-        if number is not None or shown:
-            if number is None:
-                return shown[-1]
+        if number is not None:
             return lines[number].partition(": ")[2]
+        if shown:
+            return shown[-1]
     return ""
 
 

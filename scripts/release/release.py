@@ -39,8 +39,8 @@ PIECE = 400  # characters of a text
 def write_model(model: Path, settings: Release, out: Path) -> None:
     """Write weights, config, tokenizer and generation config; the files that name end tokens agree.
 
-    An adapter is merged in float32 and rounded once. A stage on texts alone has its base's end tokens; generation then
-    stops at the one that ended its documents, too.
+    An adapter is merged in float32 and rounded once. A stage on texts alone has its base's end tokens; the token that
+    ended its documents is added to them.
     """
     transformers_logging.disable_progress_bar()
     loaded = load_model(model, "auto" if settings.precision == "auto" else torch.float32)
@@ -174,7 +174,7 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
     base = experiment["training"]["base"]
     hub = None
     if base.get("revision"):
-        hub = f"{base['model']}"
+        hub = base["model"]
     shards = [layout.results / path for path in shard_folders(experiment, layout, chain)]
     return {
         "name": f"{experiment['experiment']}-{stage}",

@@ -44,18 +44,15 @@ def question_of(experiment: Experiment) -> tuple[str, str] | None:
     return None
 
 
-def with_retrieval(layout: Layout, dataset: str, documents: Documents, models: list[str]) -> Documents:
+def with_retrieval(layout: Layout, dataset: str, documents: Documents, items: dict[str, list[dict]]) -> Documents:
     """The documents of a dataset with the columns of some models after retrieval behind those that are there."""
     blocks = [documents.columns]
-    for model in models:
-        path, found = layout.suite("perplexity", model) / "items.jsonl.zst", {}
-        for item in read_jsonl(path):
-            if item["dataset"] == dataset:
-                found[item["id"]] = item
-        rows = []
+    for model, scored in items.items():
+        found, rows = {item["id"]: item for item in scored}, []
         for identity in documents.ids:
             item = found[identity]
             if "nll_retrieval" not in item:
+                path = layout.suite("perplexity", model) / "items.jsonl.zst"
                 raise UserError(f"{path}: {identity} of {dataset} was not scored with retrieval; {AGAIN}")
             rows.append([item["nll_retrieval"], item["tokens"], item["bytes"], 1])
         blocks.append(np.array(rows, dtype=np.float64))
@@ -91,11 +88,11 @@ def names_right(items: list[dict], after_retrieval: bool, unit: str, confidence:
 
 def similarity_written(items: list[dict], after_retrieval: bool, unit: str, confidence: float) -> dict | None:
     """How similar to the files' own code (edit similarity) a model's answers are in these items of `completion`."""
-    figures = items
+    sums = [[item["edit_similarity"], 1] for item in items]
     if after_retrieval:
-        figures = [item["retrieval"]["figures"] for item in items if "retrieval" in item]
-    sums = [[of_item["edit_similarity"], 1] for of_item in figures]
-    return mean_of([item["id"] for item in items][: len(sums)], sums, unit, confidence)
+        items = [item for item in items if "retrieval" in item]
+        sums = [[item["retrieval"]["figures"]["edit_similarity"], 1] for item in items]
+    return mean_of([item["id"] for item in items], sums, unit, confidence)
 
 
 def compare_conditions(
@@ -118,9 +115,16 @@ def compare_conditions(
     own, tuned = named
     place, retrieval = (own, "all"), experiment.evaluation.perplexity.retrieval
     completion = experiment.evaluation.completion
+    items, answers = {}, {}  # of suites perplexity and completion, by model
+    for model in ("base", tuned):
+        of_all = read_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst")
+        items[model] = [item for item in of_all if item["dataset"] == own]
+        answers[model] = []
+        if completion and completion.dataset == own:
+            answers[model] = list(read_jsonl(layout.suite("completion", model) / "items.jsonl.zst"))
     pairs = {"fine-tuning": (tuned, "base")}
     if retrieval and own in retrieval.datasets:
-        documents = with_retrieval(layout, own, scored[own], ["base", tuned])
+        documents = with_retrieval(layout, own, scored[own], items)
         models = [*comparison.models, f"base{RETRIEVAL}", f"{tuned}{RETRIEVAL}"]
         beside = SuiteComparison(comparison.suite, {own: documents}, models, comparison.confidence)
         pairs = {
@@ -145,12 +149,7 @@ def compare_conditions(
     for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):
         alone, after_retrieval = model.removesuffix(RETRIEVAL), model.endswith(RETRIEVAL)
         about = after_retrieval, experiment.corpus.split.unit, beside.confidence
-        scored_items = read_jsonl(layout.suite("perplexity", alone) / "items.jsonl.zst")
-        names = names_right([item for item in scored_items if item["dataset"] == own], *about)
-        written = None
-        if completion and completion.dataset == own:
-            answers = list(read_jsonl(layout.suite("completion", alone) / "items.jsonl.zst"))
-            written = similarity_written(answers, *about)
+        names, written = names_right(items[alone], *about), similarity_written(answers[alone], *about)
         conditions.append({"name": model, **beside.measure(METRIC, place, model), "names": names, "written": written})
     result = {"dataset": own, "model": tuned, "documents": len(scored[own].ids), "conditions": conditions, "rows": rows}
     result["answer"] = answer({row["name"]: row["direction"] for row in rows if row["name"] != "elsewhere"})

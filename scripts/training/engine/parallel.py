@@ -237,9 +237,9 @@ class ShardingCheck(TrainerCallback):
             offload = ""
             if self.machine.offload:
                 offload = ", optimizer in host memory"
-            name = "DDP"
-            if not (sharding == "none" and ranks > 1):
-                name = sharding
+            name = sharding
+            if sharding == "none" and ranks > 1:
+                name = "DDP"
             logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}")
 
 

@@ -31,7 +31,7 @@ def loss_of_chunk(
         inputs: of the head, [tokens, width].
         matrix: of the head, [words, width].
         targets: int64 [tokens, 1].
-        train: whether the gradient is wanted.
+        train: whether to compute the gradient.
     """
     log_p = torch.log_softmax((inputs @ matrix.T).float(), -1)
     loss = -log_p.gather(1, targets).sum()
@@ -53,12 +53,13 @@ class SummedLoss(torch.autograd.Function):
             hidden: [tokens, width].
             weight: [words, width].
             targets: int64 [tokens].
-            train: whether gradients are wanted.
+            train: whether to compute gradients.
         """
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         matrix = weight.to(dtype)
-        hidden_gradient = torch.empty_like(hidden)
-        weight_gradient = None
+        hidden_gradient = weight_gradient = None
+        if train:
+            hidden_gradient = torch.empty_like(hidden)
         if train and weight.requires_grad:
             weight_gradient = torch.zeros_like(weight, dtype=torch.float32)
         for start in range(0, len(targets), CHUNK):

@@ -2,7 +2,7 @@
 
 They are Triton kernels: RoPE, RMS norm, SwiGLU. Liger supports Qwen2 and SmolLM3, the architectures that `base` makes,
 and many more. Its loss, which holds no whole batch of logits either, runs only for models that compute their loss
-themselves, as those that cap their logits; for all others chunked_loss.py is faster.
+themselves, as those that cap their logits; all others use chunked_loss.py.
 """
 
 import importlib.util

@@ -132,11 +132,9 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     """The peak of a pass through `layers` layers; in training those through which gradients flow."""
     shape, tokens, value = spec.shape, spec.tokens, spec.computed
     hidden, vocabulary = shape.hidden_size, shape.vocab_size
-    copied_layer = 0
+    copied_layer = copied_head = 0
     if spec.mixed:
         copied_layer = 2 * layer_parameters(shape) / shape.num_hidden_layers
-    copied_head = 0
-    if spec.mixed:
         copied_head = 2 * vocabulary * hidden
     if spec.chunked:
         logits = min(tokens, CHUNK) * vocabulary * 8  # in fp32, before and after the softmax

@@ -32,11 +32,16 @@ def repository(folder: Path, files: int, suffix: str = ".py") -> Path:
     folder.mkdir(parents=True)
     for number in range(files):
         (folder / f"file{number}{suffix}").write_text(f"value = {number}\n")
+    commit(folder)
+    return folder
+
+
+def commit(folder: Path) -> None:
+    """Commit all that is in a folder, which becomes a repository if it is none."""
     git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
     subprocess.run(["git", "init", "--quiet", folder], check=True)
     subprocess.run([*git, "add", "--all"], check=True)
     subprocess.run([*git, "commit", "--quiet", "--message=all"], check=True)
-    return folder
 
 
 def loaded(name: str) -> ExperimentView:
@@ -49,9 +54,7 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     repository(tmp_path / "mine/one", 40)
     two = repository(tmp_path / "elsewhere/two", 30, ".go")
     (two / "go.mod").write_text("module two\n")
-    git = ["git", "-C", two, "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    subprocess.run([*git, "add", "--all"], check=True)
-    subprocess.run([*git, "commit", "--quiet", "--message=mod"], check=True)
+    commit(two)
     subprocess.run(
         ["git", "clone", "--quiet", "--bare", tmp_path / "elsewhere/two", tmp_path / "mine/two.git"], check=True
     )
@@ -95,10 +98,7 @@ def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
             (folder / f"file{number}{ending}").write_text(f"int value{number};\n")
             (folder / f"file{number}.h").write_text(f"extern int value{number};\n")
             (folder / f"more{number}.h").write_text(f"extern int more{number};\n")
-        git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
-        subprocess.run(["git", "init", "--quiet", folder], check=True)
-        subprocess.run([*git, "add", "--all"], check=True)
-        subprocess.run([*git, "commit", "--quiet", "--message=all"], check=True)
+        commit(folder)
     start(tmp_path / "mine", "local")
     view = loaded("mine")
     found = {name: view.sources[name].language for name in ("plain", "plus", "headers")}
