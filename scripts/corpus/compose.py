@@ -1,4 +1,4 @@
-"""Make one dataset from the split documents: code, whole repositories, or code-analysis chats.
+"""Make one dataset from the split documents: code, or chats about code.
 
     python -m scripts.corpus.compose --splits results/corpus/split --seed 42 --out results/corpus/compose/code \\
         --settings '{"kind": "code", "fim_rate": 0.5}'
@@ -17,10 +17,10 @@ import multiprocessing
 import signal
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 
 from scripts.common.cli import parser, run
@@ -31,16 +31,12 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.instruct.tasks import examples_of
-from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
-    FILE_SEPARATOR,
-    REPOSITORY_NAME,
     CodeDataset,
     Dataset,
     InstructDataset,
     OwnDataset,
-    RepositoryDataset,
     SourceDataset,
 )
 from scripts.experiment.settings.record import parse_json
@@ -112,54 +108,6 @@ def balance_tasks(
     )
 
 
-def repository_documents(documents: Iterable[dict], max_characters: int) -> Iterator[dict]:
-    """Yield one example per repository; a repository of more than `max_characters` gives several.
-
-    The form is that of Qwen2.5-Coder's training: the repository's name, then each file's path and text. An example's
-    `text` is all of this without the control tokens, and `marks` lists (position in `text`, token) of each one. The
-    encoder inserts the tokens there; a control token that is spelt out in a file stays text.
-
-    A file that is longer than `max_characters` is an example of its own.
-
-    Args:
-        documents: of a split; those of one source are consecutive.
-    """
-    for source, group_documents in groupby(documents, key=lambda document: document["source"]):
-        group, size = [], 0
-        for document in sort_by_imports(list(group_documents)):
-            length = len(document["path"]) + len(document["text"]) + 2
-            if group and size + length > max_characters:
-                yield example(source, group)
-                group, size = [], 0
-            group.append(document)
-            size += length
-        yield example(source, group)
-
-
-def example(source: str, documents: list[dict]) -> dict:
-    """The example made of these files of a repository; its id is that of the first file."""
-    parts, marks, at = [f"{source}\n"], [[0, REPOSITORY_NAME]], len(source) + 1
-    for document in documents:
-        marks.append([at, FILE_SEPARATOR])
-        text = f"{document['path']}\n{document['text']}"
-        parts.append(text if text.endswith("\n") else text + "\n")
-        at += len(parts[-1])
-    characters: dict[str, int] = {}
-    for document in documents:
-        characters[document["language"]] = characters.get(document["language"], 0) + len(document["text"])
-    named = {document["licence"] for document in documents if "licence" in document}
-    licences = {f"({licence})" if " OR " in licence and len(named) > 1 else licence for licence in named}
-    return {
-        "id": f"{source}/{documents[0]['path']}",
-        "language": max(sorted(characters), key=characters.get),
-        "source": source,
-        **({"licence": " AND ".join(sorted(licences))} if licences else {}),
-        "text": "".join(parts),
-        "marks": marks,
-        "files": [document["path"] for document in documents],
-    }
-
-
 FEW = 2048  # documents; for fewer, starting processes takes longer than it saves
 CHUNK = 32  # documents that a process takes at once
 BATCH = 4 * CHUNK  # documents for each process, of which two batches are in memory
@@ -211,9 +159,6 @@ def examples(
     documents: Iterator[dict], settings: SourceDataset, seed: int, processes: int, dropped: Counter
 ) -> Iterator[dict]:
     """Yield the examples of some documents; those that are left out are counted by reason in `dropped`."""
-    if isinstance(settings, RepositoryDataset):
-        yield from repository_documents(documents, settings.max_characters)
-        return
     if isinstance(settings, CodeDataset):
         for document in documents:
             yield {**place_of(document), "text": document["text"]}
@@ -279,7 +224,7 @@ def main() -> None:
     elif args.splits:
         compose(args.splits, args.settings, args.seed, args.out, args.threads)
     else:
-        raise UserError("--splits: required for the kinds code, repository and instruct")
+        raise UserError("--splits: required for the kinds code and instruct")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ A file is named after its language and found by listing this folder. It holds up
 itself, so that an edit of the words for chats reruns what makes chats, and not the filter:
 
     LANGUAGE      extensions and comments: all that filter, split, pack and perplexity need
-    PATHS names of its generated files
+    PATHS         names of its generated files
     SYNTAX        its grammar, and the query for what a file defines and imports
-    IMPORTS       how its files import each other
     CHAT          what chats about its code need
     COMPLETION    what tasks in its files need
 
@@ -22,8 +21,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from pathlib import PurePosixPath
-from typing import Literal
 
 from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
@@ -79,28 +76,6 @@ class Syntax:
     query: str
     docstrings: bool = False
     parsed_as: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Imports:
-    """How files import each other.
-
-    Attributes:
-        pattern: of an import on a line.
-        names: (match, path of the file) → the names that it imports, each as its parts.
-        paths: (name as it stands in the file, path of the file) → what it may mean, the likeliest first.
-        unit: what a name means: a `module`, which is a file without its ending, a `folder` with all its files, or a
-            `file`.
-        folder_files: names of the files, without ending, that an import of their folder means.
-        short_name_depth: most parts in the path of a file that a name of one part may mean; None for any number.
-    """
-
-    pattern: re.Pattern
-    names: Callable[[re.Match, PurePosixPath], list[tuple[str, ...]]]
-    paths: Callable[[str, str], list[str]]
-    unit: Literal["module", "folder", "file"] = "module"
-    folder_files: tuple[str, ...] = ()
-    short_name_depth: int | None = None
 
 
 # Comment marks of C, C++, Java, Go, Rust (`/** */`, `///`, `//!`) and Python (`#`).
@@ -180,11 +155,6 @@ def paths() -> dict[str, Paths]:
 def syntaxes() -> dict[str, Syntax]:
     """The languages with a grammar."""
     return constants_in(__name__, "SYNTAX")
-
-
-@cache
-def imports() -> dict[str, Imports]:
-    return constants_in(__name__, "IMPORTS")
 
 
 @cache

@@ -1,9 +1,6 @@
 """C. Headers (`.h`) may be C++, and are parsed as C++, which contains nearly all of C."""
 
-import re
-from pathlib import PurePosixPath
-
-from scripts.languages import Chat, Completion, Imports, Language, Syntax
+from scripts.languages import Chat, Completion, Language, Syntax
 
 LANGUAGE = Language("C", (".c",), "//", by_content=(".h",))
 
@@ -26,20 +23,6 @@ QUERY = """
 SYNTAX = Syntax(grammar, QUERY, parsed_as=((".h", "cpp"),))
 
 
-def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:
-    return [tuple(part for part in PurePosixPath(match[1]).parts if part not in (".", ".."))]
-
-
-def header_paths(name: str, path: str) -> list[str]:
-    return [name.strip('"<>')]
-
-
-IMPORTS = Imports(
-    re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE),
-    imported_names,
-    header_paths,
-    unit="file",
-)
 IMPORTED = ("头文件", "header", "headers")
 DECLARATION_PARENTS = frozenset({"translation_unit", "declaration_list", "preproc_if", "preproc_ifdef"})
 CHAT = Chat(

@@ -18,7 +18,6 @@ def grammar() -> object:
 
 
 SYNTAX = Syntax(grammar, c.QUERY + "(class_specifier body: (_)) @type (lambda_expression body: (_) @scope)")
-IMPORTS = c.IMPORTS
 CHAT = Chat(
     c.IMPORTED,
     comments=frozenset({"comment"}),

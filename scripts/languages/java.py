@@ -1,9 +1,6 @@
 """Java."""
 
-import re
-from pathlib import PurePosixPath
-
-from scripts.languages import Chat, Completion, Imports, Language, Syntax
+from scripts.languages import Chat, Completion, Language, Syntax
 
 LANGUAGE = Language("Java", (".java",), "//")
 
@@ -33,17 +30,6 @@ SYNTAX = Syntax(
 )
 
 
-def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:
-    return [tuple(filter(None, match[1].split(".")))]
-
-
-def module_paths(name: str, path: str) -> list[str]:
-    return [name.replace(".", "/")]
-
-
-IMPORTS = Imports(
-    re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+)", re.MULTILINE), imported_names, module_paths
-)
 CHAT = Chat(
     imported=("类或包", "class or package", "classes or packages"),
     comments=frozenset({"line_comment", "block_comment"}),

@@ -1,9 +1,8 @@
 """Python."""
 
 import re
-from pathlib import PurePosixPath
 
-from scripts.languages import Chat, Completion, Imports, Language, Paths, Syntax
+from scripts.languages import Chat, Completion, Language, Paths, Syntax
 
 LANGUAGE = Language("Python", (".py", ".pyi"), "#", aliases=("py",))
 PATHS = Paths(generated=r"_pb2(_grpc)?\.pyi?|(^|/)(moc|ui|qrc)_\w+\.py")
@@ -32,33 +31,6 @@ SYNTAX = Syntax(
 )
 
 
-def absolute(name: str, path: PurePosixPath) -> tuple[str, ...]:
-    """The parts of a module's name; dots at its beginning stand for folders of the importing file."""
-    dots, folders = len(name) - len(name.lstrip(".")), path.parent.parts
-    above = ()
-    if dots:
-        above = folders[: max(0, len(folders) - dots + 1)]
-    return (*above, *filter(None, name.lstrip(".").split(".")))
-
-
-def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:
-    """Each imported attribute, which may be a module, else the module."""
-    module = absolute(match[1] or match[3] or "", path)
-    attributes = [attribute.strip() for attribute in (match[2] or "").split(",")]
-    return [(*module, attribute) for attribute in attributes if attribute] or [module]
-
-
-def module_paths(name: str, path: str) -> list[str]:
-    return ["/".join(absolute(name, PurePosixPath(path)))]
-
-
-IMPORTS = Imports(
-    re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+\(?([\w, \t]*)|import[ \t]+([\w.]+))", re.MULTILINE),
-    imported_names,
-    module_paths,
-    folder_files=("__init__",),
-    short_name_depth=2,  # at the top, or in the one folder of the sources
-)
 CHAT = Chat(
     imported=("模块", "module", "modules"),
     comments=frozenset({"comment"}),

@@ -1,9 +1,6 @@
 """Rust."""
 
-import re
-from pathlib import PurePosixPath
-
-from scripts.languages import Chat, Completion, Imports, Language, Syntax
+from scripts.languages import Chat, Completion, Language, Syntax
 
 LANGUAGE = Language("Rust", (".rs",), "//", aliases=("rs",))
 
@@ -31,26 +28,8 @@ SYNTAX = Syntax(
     (block_comment) @comment
     """,
 )
-OWN = {"crate", "self", "super"}  # names of the repository itself
 
 
-def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:
-    return [tuple(part for part in match[1].split("::") if part and part not in OWN)]
-
-
-def module_paths(name: str, path: str) -> list[str]:
-    """The name's path and those above it: its last parts may be defined in a file."""
-    parts = [part.strip() for part in name.split("{")[0].split("::")]
-    parts = [part for part in parts if part and part != "*" and part not in OWN]
-    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
-
-
-IMPORTS = Imports(
-    re.compile(r"^[ \t]*(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:use|mod)[ \t]+([\w:]+)", re.MULTILINE),
-    imported_names,
-    module_paths,
-    folder_files=("mod", "lib"),
-)
 CHAT = Chat(
     imported=("路径", "path", "paths"),
     comments=frozenset({"line_comment", "block_comment"}),

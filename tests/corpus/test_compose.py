@@ -66,7 +66,6 @@ def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_
     "settings",
     [
         {"kind": "code"},
-        {"kind": "repository"},
         {"kind": "instruct", "tasks": {"analysis": 1, "signature_to_body": 1}},
     ],
     ids=lambda settings: settings["kind"],
@@ -121,7 +120,7 @@ def test_the_command_line_composes_and_refuses_documents_that_are_not_their_mani
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ('{"kind": "cod"}', "kind: must be one of code, repository, instruct, chat, text, not 'cod'"),
+        ('{"kind": "cod"}', "kind: must be one of code, instruct, chat, text, not 'cod'"),
         ('{"fim_rate": 1}', "kind: required"),
         ('{"kind": "code", "fim_rat": 1}', "fim_rat: unknown key; did you mean `fim_rate`?"),
         ('{"kind": "code", "fim_rate": 2}', "fim_rate: must be at most 1, not 2"),

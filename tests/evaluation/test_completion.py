@@ -44,9 +44,9 @@ def test_fill_in_the_middle_has_its_control_tokens_and_text_that_spells_one_stay
     encoder = Encoder(model_folder)
     ids, ends = encode(encoder, Infill("a<|fim_middle|>", "b"))
     controls = [token for token in ids if token in encoder.controls.values()]
-    assert controls == [encoder.control(f"<|fim_{part}|>") for part in ("prefix", "suffix", "middle")]
-    assert ids[-1] == encoder.control("<|fim_middle|>")
-    assert {encoder.end, encoder.control("<|fim_pad|>"), encoder.control("<|im_end|>")} <= set(ends)
+    assert controls == [encoder.controls[f"<|fim_{part}|>"] for part in ("prefix", "suffix", "middle")]
+    assert ids[-1] == encoder.controls["<|fim_middle|>"]
+    assert {encoder.end, encoder.controls["<|fim_pad|>"], encoder.controls["<|im_end|>"]} <= set(ends)
 
 
 @pytest.mark.parametrize("form", ["fim", "plain"])

@@ -29,7 +29,7 @@ def unscored_chats(config):
         ),
         (
             set_key("corpus", "compose", "code", "kind", "poem"),
-            "corpus.compose.code.kind: must be one of code, repository, instruct, chat, text, not 'poem'",
+            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not 'poem'",
         ),
         (
             set_key("corpus", "compose", "code", []),

@@ -48,4 +48,4 @@ def test_every_setting_has_a_meaning_a_type_and_a_row_of_its_own():
 
 def test_a_setting_of_several_kinds_has_one_row_which_names_them():
     rows = [line for line in page().splitlines() if line.startswith("| `corpus.compose.{name}.sources` ")]
-    assert [row.split(" | ")[3].partition(":")[0] for row in rows] == ["Kinds `code`, `repository`, `instruct`"]
+    assert [row.split(" | ")[3].partition(":")[0] for row in rows] == ["Kinds `code`, `instruct`"]

@@ -9,14 +9,12 @@ import pytest
 from scripts import languages as package
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
-from scripts.corpus.compose import repository_documents
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
 from scripts.corpus.instruct.facts import facts_of
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.corpus.syntax.grammars import grammar
-from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.evaluation.code_tasks.answers import SIZES
 from scripts.evaluation.code_tasks.regions import regions
 from scripts.evaluation.metrics.code_completion import identifiers
@@ -29,11 +27,10 @@ JAVA_LIKE = '''"""A language of one file."""
 
 import re
 
-from scripts.languages import Chat, Completion, Imports, Language, Syntax, java
+from scripts.languages import Chat, Completion, Language, Syntax, java
 
 LANGUAGE = Language("Kava", (".kava",), "--", aliases=("kv",))
 SYNTAX = Syntax(java.grammar, java.SYNTAX.query)
-IMPORTS = Imports(re.compile(r"^import (\\S+);", re.M), java.imported_names, java.module_paths)
 CHAT = Chat(("单元", "unit", "units"), java.CHAT.comments, java.CHAT.declaration_parents)
 COMPLETION = Completion(java.COMPLETION.functions, java.COMPLETION.bodies)
 '''
@@ -52,7 +49,7 @@ class Sum {
     }
 }
 """
-CACHED = (languages, package.paths, syntaxes, package.imports, package.chats, package.completions, grammar)
+CACHED = (languages, package.paths, syntaxes, package.chats, package.completions, grammar)
 
 
 @pytest.fixture
@@ -81,11 +78,8 @@ def test_a_language_with_a_grammar_is_one_file(kava):
     assert "Kava" in request and "This Kava code defines classes and methods." in answer and "unit `org.x" in answer
     assert {region.size for region in regions(TEXT, kava)} == set(SIZES)
     assert "add" in identifiers(TEXT, kava) and "class" not in identifiers(TEXT, kava)
-    files = [{"path": path, "text": text, "language": kava} for path, text in FILES.items()]
-    assert [file["path"] for file in sort_by_imports(files)] == ["org/x/Other.kava", "org/x/Sum.kava"]
 
 
-FILES = {"org/x/Sum.kava": TEXT, "org/x/Other.kava": "class Other {}\n"}
 GOOD = "".join(f"fun function{i}(argument: Int): Int {{\n    return argument + {i}\n}}\n\n" for i in range(9))
 
 
@@ -97,8 +91,6 @@ def test_a_language_without_a_grammar_goes_through_the_corpus_and_is_counted_whe
         filter_archive(archive, "demo", settings, result)
     documents = list(read_jsonl(tmp_path / "filter" / DOCUMENTS))
     assert Counter(document["language"] for document in documents) == {"kotlin": 20, "typescript": 20}
-    [repository] = repository_documents(documents, 10**6)
-    assert repository["language"] in ("kotlin", "typescript") and len(repository["files"]) == 40
     chats = InstructDataset(kind="instruct")
     assert {examples_of(document, chats, 42) for document in documents} == {"no_grammar"}
 
@@ -148,7 +140,7 @@ def test_looking_a_language_up_imports_no_grammar():
     code = (
         "from scripts.experiment.settings.experiment import Experiment; from scripts.languages import *; import sys\n"
     )
-    code += "languages(), syntaxes(), imports(), chats(), completions(), extensions_of()\n"
+    code += "languages(), syntaxes(), chats(), completions(), extensions_of()\n"
     code += "assert not [name for name in sys.modules if name.startswith('tree_sitter')]"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -161,4 +153,4 @@ def test_what_a_file_says_of_its_grammar_is_there(name):
     types |= completion.functions | completion.bodies
     known = grammar(name)[0].language
     assert {kind for kind in types if known.id_for_node_kind(kind, True) is None} == set()
-    assert name in package.imports() and all(other in syntaxes() for _, other in syntax(name).parsed_as)
+    assert all(other in syntaxes() for _, other in syntax(name).parsed_as)

@@ -23,10 +23,10 @@ def check_datasets(experiment: Experiment, name: str) -> None:
     if split.validation + split.test >= 1:
         raise UserError(f"{name}: corpus.split: validation and test leave nothing to train on")
     kinds = {dataset.kind for dataset in experiment.corpus.compose.values()}
-    if experiment.sources and not kinds & {"code", "repository", "instruct"}:
+    if experiment.sources and not kinds & {"code", "instruct"}:
         raise UserError(f"{name}: sources: no dataset is made from repositories; leave it out")
     for dataset, settings in experiment.corpus.compose.items():
-        if settings.kind in ("code", "repository", "instruct"):
+        if settings.kind in ("code", "instruct"):
             if not experiment.sources:
                 raise UserError(f"{name}: sources: required, dataset {dataset} is made from repositories")
         else:

@@ -11,7 +11,6 @@ from scripts.experiment.settings.filter import Filter, Text
 from scripts.experiment.settings.record import Number, Record, Unique
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-REPOSITORY_NAME, FILE_SEPARATOR = "<|repo_name|>", "<|file_sep|>"  # Qwen2.5-Coder's control tokens
 
 
 def iso_date(value: Any) -> Any:
@@ -95,19 +94,6 @@ class CodeDataset(SourceDataset):
     )
 
 
-class RepositoryDataset(SourceDataset):
-    kind: Literal["repository"] = Field(
-        description="Whole repositories as documents, in the format of Qwen2.5-Coder: each file comes after those"
-        " that it imports. The base model's tokenizer must have the control tokens for the name of a"
-        " repository and the beginning of a file."
-    )
-    max_characters: int = Field(
-        200_000,
-        ge=1,
-        description="Maximum length of a document (characters); a larger repository becomes several documents.",
-    )
-
-
 InstructTask = Literal["analysis", "function_to_docstring", "signature_to_body"]
 
 
@@ -186,9 +172,7 @@ class TextDataset(OwnDataset):
     )
 
 
-Dataset = Annotated[
-    CodeDataset | RepositoryDataset | InstructDataset | ChatDataset | TextDataset, Field(discriminator="kind")
-]
+Dataset = Annotated[CodeDataset | InstructDataset | ChatDataset | TextDataset, Field(discriminator="kind")]
 DatasetName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 
 

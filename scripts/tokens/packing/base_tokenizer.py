@@ -12,14 +12,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
-from scripts.experiment.settings.corpus import (
-    FILE_SEPARATOR,
-    REPOSITORY_NAME,
-    CodeDataset,
-    InstructDataset,
-    RepositoryDataset,
-    TextDataset,
-)
+from scripts.experiment.settings.corpus import CodeDataset, InstructDataset, TextDataset
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
@@ -65,13 +58,6 @@ def check_base_tokenizer(
                 raise UserError(
                     f"corpus.compose.{name}.fim_rate: the base's tokenizer ({folder}) has no {missing}; "
                     "set `fim_rate: 0`, or use a base trained on fill-in-the-middle"
-                )
-        elif isinstance(settings, RepositoryDataset):
-            missing = [token for token in (REPOSITORY_NAME, FILE_SEPARATOR) if files.find(token) is None]
-            if missing:
-                raise UserError(
-                    f"corpus.compose.{name}.kind: the base's tokenizer ({folder}) has no {missing[0]}; use"
-                    " `kind: code`, or a base trained on repositories"
                 )
         elif not isinstance(settings, TextDataset):
             chats = [("user", "assistant"), ("user", "assistant", "user", "assistant")]

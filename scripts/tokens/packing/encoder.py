@@ -6,8 +6,7 @@
 The encoding depends on the example's form:
 
 - text: what the tokenizer puts before a text (`<bos>` in Gemma, nothing in Qwen), its ids, and the token that ends a
-  document; `pack` makes fill-in-the-middle of these (scripts/tokens/packing/fill_in_middle.py). Where it has `marks`,
-  as a repository has (scripts/corpus/compose.py), a control token stands at each;
+  document; `pack` makes fill-in-the-middle of these (scripts/tokens/packing/fill_in_middle.py);
 - messages: the output of the folder's own chat template.
 
 In a text every token is a target but the first, or those before the text. In a chat, targets are the assistant's
@@ -65,17 +64,6 @@ class Encoder:
         self.engine = TextEngine(self.files)
         self.lead = self.files.lead
         self.chats = ChatTemplate(self.files)
-
-    def control(self, token: str) -> int:
-        """The id of a control token, named as Qwen2.5 does.
-
-        Raises:
-            UserError: the tokenizer has no such token.
-        """
-        number = self.files.find(token)
-        if number is None:
-            raise UserError(f"{self.files.path}: no added token {token}; use a tokenizer that has it")
-        return number
 
     @cached_property
     def infill(self) -> tuple[int, int, int, int]:
@@ -158,27 +146,6 @@ class Encoder:
         return batch.encoded().ids.tolist(), turn_end
 
 
-def marked(text: str, marks: list) -> list[tuple[str, str]]:
-    """(control token or nothing, the text behind it) of each part of a text with marks.
-
-    Raises:
-        UserError: a mark is not (character, token), or they are not in the order of the text.
-    """
-    places = [0]
-    for mark in marks:
-        valid = isinstance(mark, list | tuple) and len(mark) == 2 and [type(item) for item in mark] == [int, str]
-        if not valid or not places[-1] <= mark[0] <= len(text):
-            raise UserError(
-                f"{excerpt(text)}: `marks` must be (character, token) in the order of the text, not {mark!r}"
-            )
-        places.append(mark[0])
-    tokens, ends = ["", *(mark[1] for mark in marks)], [*places[1:], len(text)]
-    parts = [(token, text[start:end]) for token, start, end in zip(tokens, places, ends, strict=True)]
-    if marks and not parts[0][1]:
-        return parts[1:]
-    return parts
-
-
 def excerpt(example: object) -> str:
     """The first 100 characters of an example, so that a user can find it."""
     return json.dumps(example, ensure_ascii=False)[:100]
@@ -208,13 +175,7 @@ class _Batch:
         if not isinstance(example["text"], str):
             raise UserError(f"{excerpt(example)}: `text` must be a string")
         self.parts += self.encoder.lead
-        later = False
-        for token, text in marked(example["text"], example.get("marks") or []):
-            if token:
-                self.parts.append(self.encoder.control(token))
-                later = True
-            self.add_text(text, later)
-            later = True
+        self.add_text(example["text"], later=False)
         self.parts.append(self.encoder.end)
 
     def add_text(self, text: str, later: bool) -> None:

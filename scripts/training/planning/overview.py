@@ -74,7 +74,7 @@ def raw_bytes(sources: list[Source]) -> tuple[float, int]:
 
 def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str] | None:
     """(bytes of text, what the estimate rests on) of a dataset that is not there yet; None where nothing is known."""
-    if dataset.kind in ("code", "repository", "instruct"):
+    if dataset.kind in ("code", "instruct"):
         size, known = raw_bytes(sources)
         if not known:
             return None

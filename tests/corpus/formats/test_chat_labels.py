@@ -53,7 +53,7 @@ def test_exactly_the_assistants_tokens_count_in_chinese_and_english_over_several
             runs[-1].append(token)
         last = counts
     assert [words.decode(run) for run in runs] == ["你好，world。<|im_end|>", "Hello, 世界.\n<|im_end|>"]
-    start, end = encoder.control("<|im_start|>"), encoder.control("<|im_end|>")
+    start, end = encoder.controls["<|im_start|>"], encoder.controls["<|im_end|>"]
     assert (ids.count(start), ids.count(end)) == (5, 5), "a control token spelled out by a user is text"
     assert encoder.end not in ids and words.decode(ids).count("<|im_start|>") == 6
 

@@ -200,7 +200,4 @@ def test_the_command_line_composes_without_splits_and_refuses_in_one_line(tmp_pa
     assert warning.endswith(f"counted as not_json: {path}: line 1: not JSON: unexpected end of data")
     assert (done.returncode, error) == (1, f"error: {path}: no example left to train on; dropped: 1 not_json")
     code = call("compose", "--settings", '{"kind": "code"}', "--seed", 42, "--out", tmp_path / "code")
-    assert (
-        code.returncode == 1
-        and code.stderr == "error: --splits: required for the kinds code, repository and instruct\n"
-    )
+    assert code.returncode == 1 and code.stderr == "error: --splits: required for the kinds code and instruct\n"

@@ -69,10 +69,10 @@ def one_by_one(model, encoder, prompt, settings):
         turns = prompt if prompt[0]["role"] == "system" else [{"role": "system", "content": None}, *prompt]
         for turn in turns:
             content = turn["content"] or "You are a helpful assistant."
-            ids += [encoder.control("<|im_start|>"), *encoder.continuation(f"{turn['role']}\n{content}")]
-            ids += [encoder.control("<|im_end|>"), *encoder.continuation("\n")]
-        ids += [encoder.control("<|im_start|>"), *encoder.continuation("assistant\n")]
-        ends = {encoder.end, encoder.control("<|im_end|>")}
+            ids += [encoder.controls["<|im_start|>"], *encoder.continuation(f"{turn['role']}\n{content}")]
+            ids += [encoder.controls["<|im_end|>"], *encoder.continuation("\n")]
+        ids += [encoder.controls["<|im_start|>"], *encoder.continuation("assistant\n")]
+        ends = {encoder.end, encoder.controls["<|im_end|>"]}
     written = []
     while len(written) < settings.max_new_tokens:
         with torch.no_grad():

@@ -67,7 +67,7 @@ def test_chats_are_formatted_as_transformers_formats_them(folder, family, first)
     assert encoded.ids.tolist() == theirs
     answers = [text.strip() if family == "llama3" else text for text in TURNS[2::2]]
     assert loaded.decode(np.array(theirs)[encoded.targets]) == "".join(f"{text}<|im_end|>" for text in answers)
-    assert encoder.chats.turn_ends == {encoder.control("<|im_end|>")}
+    assert encoder.chats.turn_ends == {encoder.controls["<|im_end|>"]}
 
 
 def refused(folder: Path, template: str | None = None) -> str:

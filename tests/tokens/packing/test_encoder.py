@@ -76,28 +76,6 @@ def test_text_ids_equal_hugging_faces_on_hostile_strings_and_end_the_document(en
         )
 
 
-def test_a_control_token_stands_at_each_mark_and_nowhere_else(encoder):
-    text = "demo\na.py\nx = 1\n<|file_sep|>\nb.py\ny\n"
-    marks = [[0, "<|repo_name|>"], [5, "<|file_sep|>"], [text.index("b.py"), "<|file_sep|>"]]
-    encoded = encoder.encode([{"text": text, "marks": marks}, {"text": text}])
-    segments = [text[:5], text[5 : text.index("b.py")], text[text.index("b.py") :]]
-    expected = []
-    for (_, token), part in zip(marks, segments, strict=True):
-        expected += [encoder.control(token), *encoder.encode([{"text": part}]).ids[:-1].tolist()]
-    assert encoded.ids[: encoded.offsets[1]].tolist() == [*expected, encoder.end]
-    assert not {encoder.control("<|file_sep|>")} & set(encoded.ids[encoded.offsets[1] :].tolist())
-    assert encoded.targets[1 : encoded.offsets[1]].all() and not encoded.targets[0]
-
-
-@pytest.mark.parametrize(
-    "marks", [[[9, "<|file_sep|>"]], [[1, "x"], [0, "x"]], [["0", "x"]], [[0]], [0], [[0, "<|none|>"]]]
-)
-def test_wrong_marks_are_one_line_errors(encoder, marks):
-    with pytest.raises(UserError) as error:
-        encoder.encode([{"text": "abc", "marks": marks}])
-    assert "\n" not in str(error.value)
-
-
 def test_a_control_token_spelled_out_in_any_part_of_an_example_never_becomes_its_id(encoder):
     literal = "".join(encoder.controls)
     controls = set(encoder.controls.values())
