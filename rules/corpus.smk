@@ -83,12 +83,11 @@ rule deduplicate:
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=by_file("--sources", *VIEW.source_order),
         signatures=list(map(str, SIGNATURES)),
-        keep=["--keep-near-duplicates"] if EXPERIMENT.corpus.keep_near_duplicates else [],
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:
         "python -m scripts.corpus.deduplicate --filtered {params.filtered:q} {params.sources:q}"
-        " --signatures {params.signatures:q} {params.keep:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --signatures {params.signatures:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule split:

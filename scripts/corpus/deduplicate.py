@@ -8,10 +8,6 @@ permissive licence. Documents are similar if their sets of word sequences have a
 document that is similar to a kept one before it is dropped, and the rejects name the first such. So each document that
 is dropped is similar to one that is kept, and no chain of similar documents removes its far end.
 
-With --keep-near-duplicates only equal texts are dropped. Then similar documents are joined, directly or through
-others, and each has the name of the first of its cluster as `cluster`, so that `split` does not put them into
-different splits.
-
 Documents are streamed twice: for the word sequences of those that share a band of their signatures, 8 bytes a word in
 a temporary file beside the output, and to be written. Memory holds about 120 bytes a document, one band of all
 signatures, and 8 bytes for each document in each bucket.
@@ -28,8 +24,8 @@ import numpy as np
 from scripts.common.cli import parser, run
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
-from scripts.corpus.similarity.clusters import join, representatives
 from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, sequence_set
+from scripts.corpus.similarity.representatives import representatives
 from scripts.corpus.similarity.signed_documents import (
     BANDS,
     check_signed,
@@ -117,12 +113,7 @@ def stand_ins(
 
 
 def similar_documents(
-    documents: Iterator[dict],
-    signatures: list[Path],
-    first: np.ndarray,
-    order: np.ndarray,
-    keep_similar: bool,
-    folder: Path,
+    documents: Iterator[dict], signatures: list[Path], first: np.ndarray, order: np.ndarray, folder: Path
 ) -> np.ndarray:
     """int64 [documents]: the document that stands for each one, itself where none does.
 
@@ -130,7 +121,6 @@ def similar_documents(
         documents: in the order of their numbers, which run through all shards of the signatures.
         first: int64 [documents], the first document with the text of each one.
         order: int64 [documents], the numbers in the order in which documents are taken.
-        keep_similar: whether a document stands for all that it is joined with, directly or through others.
         folder: for a temporary file.
     """
     members, sizes = all_buckets(signatures, first)
@@ -141,27 +131,21 @@ def similar_documents(
     with TemporaryFile(dir=folder) as file:
         ends = write_sequences(documents, candidates, WORDS, file)
         sequences = np.asarray(np.memmap(file, np.uint64, "r")) if ends[-1] else np.empty(0, np.uint64)
-        if keep_similar:
-            standing = join(texts, sizes, sequences, ends, JACCARD)
-        else:
-            rank = np.full(len(first), len(first))  # of equal texts that of the first one
-            np.minimum.at(rank, first[order], np.arange(len(first)))
-            taken = np.argsort(rank[first][candidates])
-            standing = stand_ins(texts, taken, sizes, sequences, ends, JACCARD)
+        rank = np.full(len(first), len(first))  # of equal texts that of the first one
+        np.minimum.at(rank, first[order], np.arange(len(first)))
+        taken = np.argsort(rank[first][candidates])
+        standing = stand_ins(texts, taken, sizes, sequences, ends, JACCARD)
     result[candidates] = candidates[standing]
     similar = int((result != np.arange(len(result))).sum())
     logging.info(f"deduplicate: {similar:,} of {len(candidates):,} candidates are similar to another document")
     return result
 
 
-def deduplicate(
-    filtered: Path, names: list[str], signatures: list[Path], keep_similar: bool, result: FilterWriter, folder: Path
-) -> None:
+def deduplicate(filtered: Path, names: list[str], signatures: list[Path], result: FilterWriter, folder: Path) -> None:
     """Pass the documents of `filtered`/SOURCE, for each of `names` in order, to `result`.
 
     Args:
         signatures: folders of the signatures of all shards.
-        keep_similar: whether similar documents are kept, with the name of their cluster.
         folder: for a temporary file.
 
     Raises:
@@ -172,13 +156,10 @@ def deduplicate(
     order = rows_in_order(names, sources)
     text = first_of(read_digests(signatures))
     signed = documents_of(filtered, [source.name for source in sources])
-    cluster = similar_documents(signed, signatures, text, order, keep_similar, folder)
+    similar = similar_documents(signed, signatures, text, order, folder)
     # from here on documents are numbered in the order of `names`
-    equal, first = first_of(text[order]), first_of(cluster[text][order])
-    kept = equal if keep_similar else first
-    itself = np.arange(len(kept))
-    # documents that others name: as the copy that is kept, or as the first of their cluster
-    referenced = {*kept[kept != itself].tolist(), *first[(first != itself) & (kept == itself)].tolist()}
+    equal, kept = first_of(text[order]), first_of(similar[text][order])
+    referenced = set(kept[kept != np.arange(len(kept))].tolist())  # documents that rejects name
     named = {}
     progress = Progress("deduplicate", "documents", len(kept))
     for number, document in enumerate(documents_of(filtered, names)):
@@ -186,8 +167,6 @@ def deduplicate(
         if kept[number] == number:
             if number in referenced:
                 named[number] = name
-            if first[number] in referenced and keep_similar:
-                document["cluster"] = named[int(first[number])]
             result.keep(document, len(document["text"].encode()))
         else:
             reason = "duplicate"
@@ -206,11 +185,10 @@ def main() -> None:
         "--sources", nargs="+", required=True, help="names; of duplicates, that of the earliest source is kept"
     )
     arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
-    arguments.add_argument("--keep-near-duplicates", action="store_true", help="drop equal texts alone")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     args = arguments.parse_args()
     with funnel(args.out) as result:
-        deduplicate(args.filtered, args.sources, args.signatures, args.keep_near_duplicates, result, args.out)
+        deduplicate(args.filtered, args.sources, args.signatures, result, args.out)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ By file, the split depends only on the document's source and path, so it stays t
 removed, or when the text changes. By repository it depends only on the source's name, unless there are so few sources
 that a share would be less than one (see `repository_splits`). By time, documents first committed on the day `after` or
 later are the test split, and validation is a share of the rest as by file. A document is as old as the oldest of its
-copies, also of those that `deduplicate` removed. Documents of one cluster (see `deduplicate`) are in one split.
+copies, also of those that `deduplicate` removed.
 """
 
 import logging
@@ -25,7 +25,7 @@ from scripts.common.hashing import text_digest
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS
-from scripts.corpus.formats.splits import held_out_first, repository_splits, split_of
+from scripts.corpus.formats.splits import repository_splits, split_of
 from scripts.experiment.layout import FIRST_COMMITS, SPLITS, split_file
 from scripts.experiment.settings.corpus import Split
 
@@ -40,33 +40,24 @@ def name_of(document: dict) -> str:
     return f"{document['source']}/{document['path']}"
 
 
-def cluster_of(document: dict) -> str:
-    """The name of the first document of its cluster; its own name if it is in none."""
-    return document.get("cluster") or name_of(document)
-
-
 def commit_times(folder: Path, history: Path) -> dict[str, int]:
-    """By cluster: when the oldest of its documents, removed copies included, was committed (seconds since 1970, UTC).
+    """When each document, or the oldest of its removed copies, was first committed (seconds since 1970, UTC).
 
     Args:
         folder: folder of the deduplicated documents and rejects.
         history: folder with a folder of first commits per source."""
-    first, names, copies = {}, {}, {}
+    first, waiting = {}, {}  # by source, of files that stand for a document: path → the document's name
     for document in read_jsonl(folder / DOCUMENTS):
-        names.setdefault(document["source"], {})[document["path"]] = cluster_of(document)
-    cluster_by_name = {
-        f"{source}/{path}": cluster for source, paths in names.items() for path, cluster in paths.items()
-    }
+        waiting.setdefault(document["source"], {})[document["path"]] = name_of(document)
     for reject in read_jsonl(folder / REJECTS):
         if reject["reason"] in ("duplicate", "near_duplicate"):  # the detail names the copy that was kept
-            copies.setdefault(reject["source"], {})[reject["path"]] = cluster_by_name[reject["detail"]]
-    for source in {**names, **copies}:
-        undated = copies.get(source, {}) | names.get(source, {})
+            waiting.setdefault(reject["source"], {})[reject["path"]] = reject["detail"]
+    for source, undated in waiting.items():
         read_manifest(history / source)
         for row in read_jsonl(history / source / FIRST_COMMITS):
-            cluster = undated.pop(row["path"], None)
-            if cluster:
-                first[cluster] = min(row["first_commit"], first.get(cluster, row["first_commit"]))
+            name = undated.pop(row["path"], None)
+            if name:
+                first[name] = min(row["first_commit"], first.get(name, row["first_commit"]))
         if undated:
             raise UserError(
                 f"{history / source / FIRST_COMMITS}: no first commit of {min(undated)}; delete it and run again"
@@ -74,18 +65,12 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
     return first
 
 
-def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str] | None, dict]:
-    """(the split of each cluster, or None if it follows from the cluster's name alone; facts for the manifest)."""
+def assign(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str], dict]:
+    """(the split of each source by repository, of each document by time, nothing by file; facts for the manifest)."""
     if settings.by == "repository":
-        sources, clusters = set(), {}
-        for document in read_jsonl(folder / DOCUMENTS):
-            sources.add(document["source"])
-            clusters.setdefault(cluster_of(document), set()).add(document["source"])
-        of_source = repository_splits(sources, settings)
-        counts = Counter(of_source.values())
-        splits = {}
-        for cluster, members in clusters.items():
-            splits[cluster] = held_out_first(of_source[source] for source in members)
+        sources = {document["source"] for document in read_jsonl(folder / DOCUMENTS)}
+        splits = repository_splits(sources, settings)
+        counts = Counter(splits.values())
         return splits, {"sources": {split: counts[split] for split in SPLITS}}
     if settings.by == "time":
         if history is None:
@@ -93,7 +78,7 @@ def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tupl
         start = datetime.fromisoformat(settings.after).replace(tzinfo=UTC).timestamp()
         times = commit_times(folder, history)
         before = settings.model_copy(update={"test": 0})
-        splits = {cluster: "test" if at >= start else named_split(cluster, before) for cluster, at in times.items()}
+        splits = {name: "test" if at >= start else named_split(name, before) for name, at in times.items()}
         if times and max(times.values()) < start:
             newest = datetime.fromtimestamp(max(times.values()), UTC).date()
             raise UserError(
@@ -107,7 +92,7 @@ def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tupl
                 f" {oldest}; set a later day"
             )
         return splits, {"after": settings.after}
-    return None, {}
+    return {}, {}
 
 
 def split(folder: Path, settings: Split, out: Path, history: Path | None = None) -> dict:
@@ -120,13 +105,15 @@ def split(folder: Path, settings: Split, out: Path, history: Path | None = None)
         UserError: the documents differ from their manifest, or none is left for training.
     """
     progress = Progress("split", "documents", read_manifest(folder)["kept"])
-    splits, facts = assign_clusters(folder, settings, history)
+    splits, facts = assign(folder, settings, history)
     counts = dict.fromkeys(SPLITS, 0)
     with ExitStack() as stack:
         write = {name: stack.enter_context(jsonl_writer(split_file(out, name))) for name in SPLITS}
         for document in read_jsonl(folder / DOCUMENTS):
-            cluster = cluster_of(document)
-            name = splits[cluster] if splits else named_split(cluster, settings)
+            if settings.by == "file":
+                name = named_split(name_of(document), settings)
+            else:
+                name = splits[document["source"] if settings.by == "repository" else name_of(document)]
             counts[name] += 1
             write[name](document)
             progress.add()

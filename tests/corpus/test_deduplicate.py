@@ -15,8 +15,8 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
-from scripts.corpus.similarity.clusters import join
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_set, sketch
+from scripts.corpus.similarity.representatives import alike
 from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Split
 from tests.corpus.archives import call
@@ -36,14 +36,14 @@ def write_filtered(folder, texts):
                 result.keep(document(source, path, text), len(text.encode()))
 
 
-def deduplicated(folder, sources, out, keep_similar=False, shards=None):
+def deduplicated(folder, sources, out, shards=None):
     """(manifest, documents, rejects), with the signatures in the given shards, by default one."""
     signed = []
     for number, members in enumerate(shards or [sources]):
         signed.append(out.parent / f"{out.name}-signatures/{number}")
         signatures(folder, members, signed[-1])
     with funnel(out) as result:
-        deduplicate(folder, sources, signed, keep_similar, result, out)
+        deduplicate(folder, sources, signed, result, out)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -150,7 +150,7 @@ def hash_of(name):
     return hashlib.sha256(name.encode()).digest()[0]
 
 
-def test_shards_and_batches_change_nothing_and_a_setting_turns_near_duplicates_off(tmp_path, monkeypatch):
+def test_shards_and_batches_change_nothing(tmp_path, monkeypatch):
     texts = families(40, random.Random(4))
     halves = {"a": dict(list(texts.items())[::2]), "b": dict(list(texts.items())[1::2])}
     halves["b"]["same.py"] = next(iter(halves["a"].values()))
@@ -159,14 +159,6 @@ def test_shards_and_batches_change_nothing_and_a_setting_turns_near_duplicates_o
     monkeypatch.setattr("scripts.corpus.signatures.BATCH", 7)
     assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]]) == one_shard
     assert set(one_shard[0]["dropped"]) == {"duplicate", "near_duplicate"}
-    manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", keep_similar=True)
-    assert manifest["dropped"] == {"duplicate": len(texts) + 1 - len({*texts.values()})}
-    # what is not removed is named as a cluster with all that it is similar to, so that the split keeps it together
-    kept = dict(zip(names(one_shard[2]), (reject["detail"] for reject in one_shard[2]), strict=True))
-    named = dict(zip(names(documents), (document.get("cluster") for document in documents), strict=True))
-    assert all(named[name] == named[kept[name]] is not None for name in named if name in kept)
-    assert len(set(named.values())) > 10
-    assert all("cluster" not in document for document in one_shard[1])
 
 
 @pytest.mark.parametrize("text", ["", "\n \t", "(){}[];", "one", "a b c d", "é", "中文", "\x00", "x" * 10_000])
@@ -178,14 +170,6 @@ def test_texts_of_few_or_no_words_are_similar_only_to_the_same_words(tmp_path, t
     same = bool(re.search(r"\w", text))
     assert [(reject["path"], reject["detail"]) for reject in rejects] == [("2.py", "a/1.py")] * same
     assert len(documents) == 5 - same
-
-
-def test_ten_thousand_similar_texts_and_a_bucket_of_all_take_no_quadratic_time():
-    rng = np.random.default_rng(0)
-    sequences = np.concatenate([np.sort(np.append(rng.integers(0, 2**63, 1), np.arange(20))) for _ in range(10_000)])
-    offsets = np.arange(10_001) * 21
-    bucket, sizes = np.arange(10_000), np.array([10_000])
-    assert (join(bucket, sizes, sequences.astype(np.uint64), offsets, 0.7) == 0).all()
 
 
 def test_so_few_bands_are_used_that_the_recall_holds_at_the_threshold():
@@ -210,8 +194,8 @@ def test_a_pair_that_chance_puts_into_buckets_is_compared_exactly(tmp_path):
     for start, similar in ((30, True), (31, False)):
         texts = [" ".join(f"w{n}" for n in range(begin, begin + 170)) for begin in (0, start)]
         sets = [sequence_set(np.frombuffer(text.encode(), np.uint8), 1) for text in texts]
-        first = join(np.arange(2), np.array([2]), np.concatenate(sets), np.array([0, 170, 340]), 0.7)
-        assert first.tolist() == ([0, 0] if similar else [0, 1])
+        sequences = np.concatenate(sets)
+        assert alike(sequences, np.array([0, 170]), np.array([170, 340]), 0.7) == similar
 
 
 def test_signatures_of_other_documents_are_refused(tmp_path):
@@ -223,7 +207,7 @@ def test_signatures_of_other_documents_are_refused(tmp_path):
     signatures(tmp_path, ["a"], tmp_path / "signed")
     write_filtered(tmp_path, {"a": {"x.py": "three"}})
     with funnel(tmp_path / "third") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a"], [tmp_path / "signed"], False, result, tmp_path)
+        deduplicate(tmp_path, ["a"], [tmp_path / "signed"], result, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])

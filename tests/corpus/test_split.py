@@ -19,14 +19,12 @@ from tests.corpus.archives import call
 SETTINGS = Split(validation=0.1, test=0.2)
 
 
-def write_documents(folder, names, clusters=(), copies=()):
-    """clusters: name → name of the first of its cluster; copies: (source, path) → name of the document kept for it."""
+def write_documents(folder, names, copies=()):
+    """copies: (source, path) → name of the document kept for it."""
     with funnel(folder) as result:
         for source, path in names:
             text = f"{source} {path}"
             document = {"text": text, "path": path, "source": source, "language": "c", "sha256": "0"}
-            if cluster := dict(clusters).get(f"{source}/{path}"):
-                document["cluster"] = cluster
             result.keep(document, len(text))
         for (source, path), kept in dict(copies).items():
             result.drop(path, source, "c", "near_duplicate", kept)
@@ -97,19 +95,6 @@ def split_of_files(by_split):
     return {f"{document['source']}/{document['path']}": name for name in SPLITS for document in by_split[name]}
 
 
-def test_a_cluster_is_in_one_split(tmp_path):
-    names = [("a", f"{i}.c") for i in range(300)] + [("b", f"{i}.c") for i in range(300)]
-    clusters = {f"{source}/{i}.c": f"a/{i - i % 5}.c" for source in "ab" for i in range(200)}
-    write_documents(tmp_path / "in", names, clusters)
-    by_file = split_of_files(splits(tmp_path / "in", tmp_path / "out"))
-    assert len({by_file[name] for name in clusters}) == 3
-    assert all(by_file[name] == by_file[first] for name, first in clusters.items())
-    # of sources that are in different splits, a cluster goes where it is farthest from training
-    by_source = split_of_files(splits(tmp_path / "in", tmp_path / "two", Split(by="repository", validation=0)))
-    assert all(by_source[name] == by_source[first] == "test" for name, first in clusters.items())
-    assert sorted({by_source[f"{source}/299.c"] for source in "ab"}) == ["test", "train"]
-
-
 def test_by_repository_all_files_of_a_source_are_together_and_stay_when_sources_come(tmp_path):
     names = [(f"source{s}", f"{i}.c") for s in range(60) for i in range(3)]
     settings = Split(by="repository", validation=0.2, test=0.3)
@@ -148,20 +133,13 @@ def moment(day):
 
 def test_by_time_new_files_are_held_out_and_a_copy_of_an_old_file_is_not_new(tmp_path):
     old, new = "2024-12-31T23:59:59", "2025-01-01"
-    names = [
-        ("a", "old.c"),
-        ("a", "new.c"),
-        ("b", "like-old.c"),
-        ("b", "of-cluster.c"),
-        ("b", "also.c"),
-        ("b", "late.c"),
-    ]
+    names = [("a", "old.c"), ("a", "new.c"), ("b", "like-old.c"), ("b", "late.c")]
     names += [("a", f"{i}.c") for i in range(300)]
     copies = {("a", "dropped.c"): "b/like-old.c", ("b", "younger.c"): "a/old.c"}
-    write_documents(tmp_path / "in", names, {"b/of-cluster.c": "b/also.c", "b/also.c": "b/also.c"}, copies)
+    write_documents(tmp_path / "in", names, copies)
     days = {
         "a": {"old.c": old, "new.c": new, "dropped.c": old, "not-kept.py": new, **{f"{i}.c": old for i in range(300)}},
-        "b": {"like-old.c": new, "of-cluster.c": old, "also.c": new, "late.c": "2026-05-05", "younger.c": new},
+        "b": {"like-old.c": new, "late.c": "2026-05-05", "younger.c": new},
     }
     write_history(tmp_path / "history", days)
     settings = Split(by="time", after="2025-01-01", validation=0.1)

@@ -146,10 +146,6 @@ CHANGES = {
     ),
     "how log lines look": (code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"), set()),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
-    "near-duplicates that stay": (
-        setting("corpus", "keep_near_duplicates", True),
-        CORPUS - {"signatures 0"},
-    ),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
         {"compose code", "pack code 128", "contamination", "baselines", "cards"} | STAGES | PERPLEXITY,

@@ -6,8 +6,6 @@ from scripts.common.errors import UserError
 from scripts.common.hashing import fraction_of, text_digest
 from scripts.experiment.settings.corpus import OwnDataset, Split
 
-HELD_OUT_FIRST = ("test", "validation", "train")
-
 
 def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
     """The split of a sha256 digest.
@@ -20,11 +18,6 @@ def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
     if point < settings.test + settings.validation:
         return "validation"
     return "train"
-
-
-def held_out_first(splits: Iterable[str]) -> str:
-    """Test before validation before train: the split of a cluster whose documents fall into several."""
-    return min(splits, key=HELD_OUT_FIRST.index)
 
 
 def repository_splits(sources: Iterable[str], settings: Split) -> dict[str, str]:

@@ -155,14 +155,13 @@ def expected_settings(made: Provenance, output: Path, view: ExperimentView) -> d
 
 def expected_options(made: Provenance, output: Path, view: ExperimentView) -> dict[str, str]:
     """The params beside the settings that the experiment decides, as provenance holds them."""
-    experiment = view.experiment
-    options = {"keep": ["--keep-near-duplicates"] if experiment.corpus.keep_near_duplicates else []}
+    options = {}
     if made.rule == "train":
         options["seed"] = view.seed(output.parent.name)
     elif made.params.get("seed", "[]").isdigit():
-        options["seed"] = experiment.seed
+        options["seed"] = view.experiment.seed
     elif made.params.get("seed", "[]") != "[]":
-        options["seed"] = ["--seed", str(experiment.seed)]
+        options["seed"] = ["--seed", str(view.experiment.seed)]
     return {name: repr(value) for name, value in options.items() if name in made.params}
 
 

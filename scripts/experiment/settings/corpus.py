@@ -28,8 +28,7 @@ def iso_date(value: Any) -> Any:
 
 class Split(Record):
     """What is held out from training. By file: shares by a hash of source and path, so that a document keeps its split
-    when sources are added. By repository: whole sources. By time: files that are newer than a day. Similar documents
-    always go to the same split."""
+    when sources are added. By repository: whole sources. By time: files that are newer than a day."""
 
     by: Literal["file", "repository", "time"] = Field(
         "file",
@@ -178,11 +177,5 @@ DatasetName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 
 class Corpus(Record):
     filter: Filter = Filter()
-    keep_near_duplicates: bool = Field(
-        False,
-        description="Whether documents that are similar to another one are kept too; then all documents of a cluster go"
-        " to the same split. Of similar documents the first is kept: that of a source with high priority, then of one"
-        " with a permissive licence, then the first by source and path. Exact duplicates are always removed.",
-    )
     split: Split = Split()
     compose: dict[DatasetName, Dataset] = Field(min_length=1, description="The datasets by name.")

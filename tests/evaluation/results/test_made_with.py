@@ -65,7 +65,6 @@ def test_what_was_made_with_the_experiments_settings_passes_and_all_of_it_is_nam
 CHANGED = {
     "corpus.filter.min_lines": (7, r"filter/click/manifest\.json: .*min_lines 10 → 7"),
     "corpus.split.test": (0.3, r"split/manifest\.json: .*test 0\.02 → 0\.3"),
-    "corpus.keep_near_duplicates": (True, r"deduplicate/manifest\.json: .*keep \[\] → \['--keep-near-duplicates'\]"),
     "corpus.compose.instruct.max_characters": (9, r"compose/instruct/manifest\.json: .*max_characters 50000 → 9"),
     "tokens.tokenizer.vocab_size": (300, r"tokens/tokenizer/manifest\.json: .*vocab_size 8192 → 300"),
     "training.base.shape": ({"hidden_size": 8}, r"training/base/manifest\.json: .*hidden_size"),

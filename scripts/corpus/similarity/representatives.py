@@ -7,9 +7,6 @@ similar. Texts are similar if their sets of word sequences have at least a given
 import numpy as np
 from numba import njit
 
-# Of a bucket of more texts, a text is compared with one text of each cluster in it, not with all.
-ALL_PAIRS = 256
-
 
 @njit(cache=True)
 def alike(sequences, first, second, jaccard):
@@ -76,46 +73,3 @@ def representatives(rows, starts, members, sizes, sequences, spans, jaccard):
                 known[first[bucket] + counts[bucket]] = text
                 counts[bucket] += 1
     return result
-
-
-@njit(cache=True)
-def root(parents, text):
-    while parents[text] != text:
-        parents[text] = parents[parents[text]]
-        text = parents[text]
-    return text
-
-
-@njit(cache=True)
-def join(members, sizes, sequences, offsets, jaccard):
-    """int64 [texts]: the first member of each text's cluster.
-
-    Args:
-        members: int64, the texts of all buckets, one bucket after the other.
-        sizes: int64, how many texts each bucket has.
-        sequences: uint64, the sorted sets of word sequences of all texts, one after the other.
-        offsets: int64 [texts + 1], where the set of each text begins.
-    """
-    texts = len(offsets) - 1
-    parents = np.arange(texts)
-    refused = {np.int64(-1)}  # pairs, as one number each
-    start = 0
-    for size in sizes:
-        bucket = members[start : start + size]
-        start += size
-        heads = [bucket[0]]
-        for new in bucket[1:]:
-            joined = False
-            for old in heads:
-                first, second = root(parents, old), root(parents, new)
-                if first == second:
-                    joined = True
-                elif old * texts + new not in refused:
-                    if alike(sequences, offsets[old : old + 2], offsets[new : new + 2], jaccard):
-                        parents[max(first, second)] = min(first, second)
-                        joined = True
-                    else:
-                        refused.add(old * texts + new)
-            if not joined or size <= ALL_PAIRS:
-                heads.append(new)
-    return np.array([root(parents, text) for text in range(texts)])
