@@ -14,24 +14,14 @@ include: "rules/common.smk"
 include: "rules/sources.smk"
 include: "rules/corpus.smk"
 include: "rules/tokens.smk"
-
-
-if EXPERIMENT.training:
-
-    include: "rules/training.smk"
-    include: "rules/evaluation.smk"
-
-
+include: "rules/training.smk"
+include: "rules/evaluation.smk"
 include: "rules/report.smk"
-
-
-if EXPERIMENT.training:
-
-    include: "rules/release.smk"
+include: "rules/release.smk"
 
 
 from scripts.experiment.causes import record_codes, rule_modules
-from scripts.experiment.load import check_owner, extended
+from scripts.experiment.load import check_owner
 from scripts.hosts.invocation import check_targets
 from scripts.hosts.job_graph import write_when_built
 
@@ -43,26 +33,17 @@ localrules:
     cards,
     pull,
     fetch,
-
-
-if EXPERIMENT.training:
-
-    localrules:
-        plans,
-        plan,
-        gate,
-        page,
-        verdict,
+    plans,
+    plan,
+    gate,
+    page,
+    verdict,
 
 
 rule all:
     default_target: True
     input:
-        (
-            [PATHS.evaluation, PATHS.page, PATHS.scores]
-            if EXPERIMENT.training
-            else [PATHS.cards / "cards.json", *(folder / MANIFEST for folder in VIEW.rows.folders())]
-        ),
+        [PATHS.evaluation, PATHS.page, PATHS.scores],
 
 
 # Everything up to the shards. Run it alone after a change to filters or sources: where the shards come out
@@ -73,20 +54,15 @@ rule data:
         [folder / MANIFEST for folder in VIEW.rows.folders()],
 
 
-if EXPERIMENT.training:
-
-    # What each stage will take in steps, tokens and memory, before it is queued.
-    rule plans:
-        input:
-            [PATHS.plan(stage) for stage in VIEW.stages],
+# What each stage will take in steps, tokens and memory, before it is queued.
+rule plans:
+    input:
+        [PATHS.plan(stage) for stage in VIEW.stages],
 
 
 if INVOCATION:
     try:
-        without_training = "" if EXPERIMENT.training else "without `training` all there is to make is `data`"
-        if without_training and extended(config, "config").get("evaluation"):
-            print(f"note: `evaluation` is not used: {without_training}", file=sys.stderr)
-        check_targets(workflow, INVOCATION.targets, without_training)
+        check_targets(workflow, INVOCATION.targets)
         check_owner(EXPERIMENT, claim=INVOCATION.runs_jobs)
         write_when_built(workflow)
         if INVOCATION.runs_jobs:

@@ -1,36 +1,27 @@
-# JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's, or,
-# without `training`, that of a folder.
+# JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's.
 
 from functools import partial
 
 from scripts.experiment.layout import PACKED_SPLITS, shard_files
-from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files, tokenizer_content
+from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files
 
 # Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.
 # Of a hub model the files are seen once rule `base` is about to run (rules/training.smk).
-BASE = EXPERIMENT.training.base if EXPERIMENT.training else None
-TOKENIZER_FOLDER = BASE.model if BASE else VIEW.tokenizer_folder
+BASE = EXPERIMENT.training.base
 
 
 check_tokenizer = partial(
     check_base_tokenizer,
     datasets=VIEW.datasets,
-    used=VIEW.packed_datasets,
-    template=BASE.chat_template if BASE else None,
+    used=VIEW.trained_on,
+    template=BASE.chat_template,
 )
 
 try:
-    if INVOCATION and TOKENIZER_FOLDER and Path(TOKENIZER_FOLDER).is_dir():
-        check_tokenizer(Path(TOKENIZER_FOLDER))
+    if INVOCATION and Path(BASE.model).is_dir():
+        check_tokenizer(Path(BASE.model))
 except UserError as error:
     sys.exit(f"error: {error}")
-
-
-os.environ["TOKENIZER_FOLDER"] = VIEW.tokenizer_folder
-
-
-envvars:
-    "TOKENIZER_FOLDER",
 
 
 rule tokenizer:
@@ -53,13 +44,10 @@ rule tokenizer:
         folders=[str(folder) for folder in VIEW.tokenizer_texts],
         # without settings the base's tokenizer is copied
         settings=["--settings", to_json(EXPERIMENT.tokens.tokenizer)] if VIEW.scratch else [],
-        content=tokenizer_content(VIEW.tokenizer_folder),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.tokenizer"),
-    # the folder is no param: its content is one, so the same files in another folder rerun nothing. Nor is it a resource:
-    # in a group of jobs a text must be the same for all
     shell:
-        'python -m scripts.tokens.tokenizer --from {params.folders:q} --folder="$TOKENIZER_FOLDER"'
+        "python -m scripts.tokens.tokenizer --from {params.folders:q}"
         " {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 

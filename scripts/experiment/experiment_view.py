@@ -47,10 +47,8 @@ class ExperimentView:
     @cached_property
     def expanded(self) -> Experiment:
         """The experiment with a stage for each further seed beside its own."""
-        training = self.experiment.training
-        if training is None:
-            return self.experiment
-        return self.experiment.model_copy(update={"training": training.model_copy(update={"train": self.stages})})
+        training = self.experiment.training.model_copy(update={"train": self.stages})
+        return self.experiment.model_copy(update={"training": training})
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
@@ -63,10 +61,8 @@ class ExperimentView:
 
     @cached_property
     def models(self) -> list[str]:
-        """The base and the model of every stage; nothing in an experiment of data alone."""
-        if self.experiment.training:
-            return ["base", *self.stages]
-        return []
+        """The base and the model of every stage."""
+        return ["base", *self.stages]
 
     @cached_property
     def own_models(self) -> list[str]:
@@ -75,17 +71,8 @@ class ExperimentView:
 
     @property
     def scratch(self) -> bool:
-        """Whether the tokenizer is learned from the corpus, and the base, if there is one, made here."""
-        if self.experiment.training is None:
-            return self.experiment.tokens.tokenizer.folder is None
+        """Whether the base is made here, and its tokenizer learned from the corpus."""
         return self.experiment.training.base.model == "scratch"
-
-    @property
-    def final_target(self) -> str:
-        """The target that everything leads to."""
-        if self.experiment.training:
-            return str(self.layout.evaluation)
-        return "data"
 
     @cached_property
     def own_datasets(self) -> list[str]:
@@ -119,22 +106,12 @@ class ExperimentView:
 
     @cached_property
     def tokenizer_texts(self) -> list[Path]:
-        """The folders that the tokenizer is learned from, or the base whose tokenizer is taken.
-
-        None where an experiment of data alone names the tokenizer's folder.
-        """
-        if self.tokenizer_folder:
-            return []
+        """The folders that the tokenizer is learned from, or the base whose tokenizer is taken."""
         if not self.scratch:
             return [self.layout.model("base")]
         if self.sources:
             return [self.layout.split]
         return [self.layout.dataset(name) for name in self.experiment.corpus.compose]
-
-    @property
-    def tokenizer_folder(self) -> str:
-        """The folder of an existing tokenizer that an experiment of data alone takes; else empty."""
-        return self.experiment.tokens.tokenizer.folder or ""
 
     @cached_property
     def base_folder(self) -> str:
@@ -169,12 +146,6 @@ class ExperimentView:
     def shards(self, stage: str) -> Path:
         """The folder of the packed rows that a stage trains on."""
         return self.rows.stage(stage)
-
-    @cached_property
-    def packed_datasets(self) -> list[str]:
-        if self.experiment.training is None:
-            return list(self.experiment.corpus.compose)
-        return self.trained_on
 
     @cached_property
     def pinned(self) -> dict[str, Benchmark]:

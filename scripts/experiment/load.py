@@ -154,9 +154,6 @@ def load_experiment(config: dict, name: str = "config") -> Experiment:
     experiment = Experiment.parse(extended(config, name), name)
     check_datasets(experiment, name)
     check_tokens(experiment, name)
-    if experiment.training is None:  # there is no model to evaluate
-        nothing = Evaluation().model_copy(update={"perplexity": None})
-        return experiment.model_copy(update={"evaluation": nothing})
     check_training(experiment, name)
     experiment = experiment.model_copy(update={"evaluation": with_datasets(experiment)})
     check_suites(experiment, name)
@@ -189,18 +186,6 @@ def check_owner(experiment: Experiment, claim: bool = False) -> None:
     if claim and not owner.is_file():
         with atomic(owner) as temporary:
             temporary.write_text(f"{name}\n")
-
-
-def trained_experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experiment]:
-    """What `experiment_of` gives, for a command about stages.
-
-    Raises:
-        UserError: it is an experiment of data alone.
-    """
-    path, experiment = experiment_of(profile, configfile)
-    if experiment.training is None:
-        raise UserError(f"{path}: training: required here; without it only the data can be made (target `data`)")
-    return path, experiment
 
 
 def main() -> None:

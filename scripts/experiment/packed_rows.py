@@ -11,9 +11,6 @@ from pathlib import Path
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.settings.training import Stage
-
-LENGTH = Stage.model_fields["sequence_length"].default
 
 
 @dataclass(frozen=True)
@@ -37,25 +34,17 @@ class PackedRows:
         """The folder of a dataset or a mixture at a length."""
         return (self.layout.mixture if name in self.experiment.tokens.mix else self.layout.shards)(name, length)
 
-    def data_targets(self) -> list[tuple[str, int]]:
-        """(dataset or mixture, length) of target `data`: those of the stages; without stages all, at each length."""
-        experiment = self.experiment
-        if experiment.training is not None:
-            return list(dict.fromkeys((stage.data, stage.sequence_length) for stage in experiment.stages.values()))
-        lengths = experiment.tokens.sequence_lengths or [LENGTH]
-        found = []
-        for name in [*experiment.corpus.compose, *experiment.tokens.mix]:
-            for length in lengths:
-                found.append((name, length))
-        return found
+    def targets(self) -> list[tuple[str, int]]:
+        """(dataset or mixture, length) of what the stages train on, each once."""
+        return list(dict.fromkeys((stage.data, stage.sequence_length) for stage in self.experiment.stages.values()))
 
     def folders(self) -> list[Path]:
         """The folders of target `data`."""
-        return [self.rows(name, length) for name, length in self.data_targets()]
+        return [self.rows(name, length) for name, length in self.targets()]
 
     def mixed(self) -> list[Path]:
         """Those of `folders` that hold mixtures."""
-        return [self.rows(name, length) for name, length in self.data_targets() if name in self.experiment.tokens.mix]
+        return [self.rows(name, length) for name, length in self.targets() if name in self.experiment.tokens.mix]
 
     def card_settings(self) -> dict:
         """The settings that the data cards use: those of the datasets, and the names of the folders of rows."""
@@ -66,7 +55,7 @@ class PackedRows:
     def packed(self) -> list[Path]:
         """The folders of packed datasets, also of the parts of mixtures."""
         folders = []
-        for name, length in self.data_targets():
+        for name, length in self.targets():
             for part in self.datasets_of(name):
                 folders.append(self.layout.shards(part, length))
         return list(dict.fromkeys(folders))

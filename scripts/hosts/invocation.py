@@ -68,11 +68,11 @@ def read_invocation(words: list[str] | None = None) -> Invocation:
     )
 
 
-def check_targets(workflow, targets: list[str], hint: str = "") -> None:
+def check_targets(workflow, targets: list[str]) -> None:
     """Check that a rule of this name, or one that makes this file, exists for each target.
 
     Raises:
-        UserError: none does; the line ends with `hint`, or names the closest rule or the usual target.
+        UserError: none does; the line names the closest rule or target.
     """
     names = [rule.name for rule in workflow.rules]
     for target in targets:
@@ -84,5 +84,5 @@ def check_targets(workflow, targets: list[str], hint: str = "") -> None:
                 if "{" not in str(file):
                     files.append(str(file))
         close = difflib.get_close_matches(target, [*names, *files], 1)
-        end = hint or (f"did you mean {close[0]}?" if close else f"rules: {', '.join(names)}")
+        end = f"did you mean {close[0]}?" if close else f"rules: {', '.join(names)}"
         raise UserError(f"{target}: no rule has this name or makes this file with this experiment; {end}")

@@ -44,7 +44,9 @@ def jobs_of_experiment(view: ExperimentView, call: Invocation) -> list[Job]:
     key, results = key_of(view.experiment, view.sources.values()), view.layout.results
     jobs = read_jobs(key, results)
     if jobs is None:
-        run_inner(view.final_target, "-n", *call.options, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        run_inner(
+            str(view.layout.evaluation), "-n", *call.options, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         jobs = read_jobs(key, results)
     return jobs or []  # where it failed, the Snakemake that was called says why
 

@@ -4,11 +4,8 @@
         --settings '{"vocab_size": 8192}' --out results/tokens/tokenizer
     python -m scripts.tokens.tokenizer --from results/training/base --out results/tokens/tokenizer
 
-    python -m scripts.tokens.tokenizer --folder /models/Qwen2.5-7B --out results/tokens/tokenizer
-
 With --settings it is learned from the train splits of the folders (of all datasets if none is made from repositories),
-without it the model folder's is copied; --folder is one outside
-the results.
+without it the model folder's is copied.
 
 A learned tokenizer is a byte-level BPE like Qwen2.5's (normalizer, pre-tokenizer, control tokens, chat template), so
 whatever supports Qwen2.5 supports it. Training counts words and breaks ties by the pair itself: the same sample gives
@@ -194,21 +191,17 @@ def copy(model: Path, out: Path) -> None:
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument(
-        "--from", dest="origin", type=Path, nargs="*", default=[], help="corpus/split, datasets, or a model folder"
+        "--from", dest="origin", type=Path, nargs="+", required=True, help="corpus/split, datasets, or a model folder"
     )
-    arguments.add_argument("--folder", default="", help="the user's own folder of a tokenizer; empty: --from")
     arguments.add_argument(
         "--settings", type=TokenizerSettings.from_json, help="tokens.tokenizer, as JSON; leave it out to copy"
     )
     arguments.add_argument("--out", type=Path, required=True, help="folder for the tokenizer")
     args = arguments.parse_args()
-    folders = [Path(args.folder)] if args.folder else args.origin
-    if not folders:
-        raise UserError("--from: required without --folder")
     if args.settings:
-        train(folders, args.settings, args.out)
+        train(args.origin, args.settings, args.out)
     else:
-        copy(folders[0], args.out)
+        copy(args.origin[0], args.out)
 
 
 if __name__ == "__main__":

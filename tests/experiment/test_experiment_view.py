@@ -38,22 +38,6 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
     assert flow.models == ["base", "pretrain", "sft"] and flow.own_datasets == []
 
 
-def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenizer_of_their_own():
-    flow = dag("config/examples/from-scratch.yaml", lambda config: config.pop("training"))
-    packed = ["results/tokens/pack/code-4096", "results/tokens/pack/instruct-4096"]
-    assert (
-        flow.scratch
-        and names(flow.tokenizer_texts) == ["results/corpus/split"]
-        and names(flow.rows.folders()) == packed
-    )
-    assert flow.models == [] and flow.suites == {} and flow.suite_files("scores.json") == []
-    assert flow.final_target == "data"
-    assert names(dag("config/examples/from-scratch.yaml").rows.folders()) == [
-        "results/tokens/pack/code-512",
-        "results/tokens/pack/instruct-1024",
-    ]
-
-
 def test_a_stage_on_a_mixture_trains_on_its_datasets_which_are_packed_at_the_stages_length():
     def edit(config):
         parts = {"code": {"weight": 1}, "instruct": {"weight": 4, "max_epochs": 3}}

@@ -10,7 +10,7 @@ import yaml
 
 from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
-from scripts.evaluation.suites import configured, scored_models
+from scripts.evaluation.suites import scored_models
 from scripts.evaluation.suites.latency import METRICS as TIMED
 from scripts.experiment import fingerprint
 from scripts.experiment.load import check_owner, load_experiment
@@ -21,12 +21,6 @@ from tests.experiment.edits import human
 
 SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
 EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
-
-
-def test_without_training_nothing_is_evaluated_whatever_the_file_says(experiment):
-    del experiment["training"]
-    loaded = load_experiment(experiment)
-    assert loaded.stages == {} and configured(loaded.evaluation) == {} and loaded.evaluation.gate.gates == []
 
 
 def test_results_of_another_experiment_are_refused_until_they_are_said_to_be_this_ones(experiment, tmp_path):

@@ -194,28 +194,6 @@ def test_a_mistake_is_a_one_line_error_that_names_the_key(experiment, edit, line
 
 
 @pytest.mark.parametrize(
-    ("training", "tokens", "line"),
-    [
-        (True, {"sequence_lengths": [512]}, "tokens.sequence_lengths: only without `training`"),
-        (True, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: only without `training`"),
-        (False, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: no file a/tokenizer.json"),
-        (False, {"tokenizer": {"folder": "a", "vocab_size": 999}}, "tokens.tokenizer.folder: give either this, or"),
-        (False, {"sequence_lengths": []}, "tokens.sequence_lengths: must be a list or mapping of at least 1 entry"),
-        (False, {"sequence_lengths": [512, 512]}, "tokens.sequence_lengths: 512 occurs twice"),
-        (False, {"sequence_lengths": [8]}, "tokens.sequence_lengths.0: must be at least 16, not 8"),
-        (False, {"sequence_lengths": 512}, "tokens.sequence_lengths: must be a list, not 512"),
-    ],
-)
-def test_wrong_settings_of_tokens_are_refused_with_and_without_training(experiment, training, tokens, line):
-    experiment["tokens"] = tokens
-    if not training:
-        del experiment["training"]
-    with pytest.raises(UserError) as error:
-        load_experiment(experiment, "x.yaml")
-    assert str(error.value).startswith(f"x.yaml: {line}")
-
-
-@pytest.mark.parametrize(
     ("mix", "line"),
     [
         (

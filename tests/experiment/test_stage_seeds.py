@@ -30,7 +30,7 @@ def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
     for name in ("sft", "sft.seed8", "sft.seed9"):  # nothing but the seed differs from the stage without seeds
         assert to_dict(flow.stages[name]) == to_dict(plain.stages["sft"])
         assert flow.shards(name) == plain.shards("sft")
-    assert flow.packed_datasets == plain.packed_datasets
+    assert flow.trained_on == plain.trained_on
 
 
 def test_a_further_seed_or_another_order_of_those_behind_the_first_trains_no_model_again():

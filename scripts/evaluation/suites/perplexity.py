@@ -90,7 +90,7 @@ def check(settings: Settings, experiment, key: str) -> None:
         check_name(f"{key}.retrieval.datasets", dataset, settings.datasets)
         if experiment.corpus.compose[dataset].kind != "code":
             raise UserError(f"{key}.retrieval.datasets: {dataset} is not of kind `code`")
-    shape = (experiment.training.base.shape if experiment.training else None) or {}
+    shape = experiment.training.base.shape or {}
     longest = shape.get("max_position_embeddings")
     if longest and settings.context > longest:
         raise UserError(

@@ -42,7 +42,7 @@ def check_grammars(experiment: Experiment, name: str) -> None:
     if read & syntaxes().keys():
         return
     needed = {f"corpus.compose.{dataset}": settings.kind == "instruct" for dataset, settings in corpus.compose.items()}
-    needed["evaluation.completion"] = experiment.training and experiment.evaluation.completion
+    needed["evaluation.completion"] = experiment.evaluation.completion
     keys = [key for key, used in needed.items() if used]
     if keys:
         raise UserError(
@@ -135,16 +135,3 @@ def check_tokens(experiment: Experiment, name: str) -> None:
             raise UserError(f"{name}: tokens.mix.{mixture}: this names a dataset; give the mixture another name")
         for part in settings.parts:
             check_name(f"{name}: tokens.mix.{mixture}.parts", part, list(experiment.corpus.compose))
-    if experiment.training is not None:
-        if tokens.sequence_lengths is not None:
-            raise UserError(f"{name}: tokens.sequence_lengths: only without `training`; a stage has `sequence_length`")
-        if tokens.tokenizer.folder is not None:
-            raise UserError(
-                f"{name}: tokens.tokenizer.folder: only without `training`; with it the base model's tokenizer is used"
-            )
-    elif tokens.tokenizer.folder is not None:
-        if "vocab_size" in tokens.tokenizer.model_fields_set:
-            raise UserError(f"{name}: tokens.tokenizer.folder: give either this, or `vocab_size`")
-        path = Path(tokens.tokenizer.folder) / "tokenizer.json"
-        if not path.is_file():
-            raise UserError(f"{name}: tokens.tokenizer.folder: no file {path}; give a folder that has it")

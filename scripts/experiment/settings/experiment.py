@@ -29,11 +29,7 @@ class Experiment(Record):
     )
     corpus: Corpus
     tokens: Tokens = Tokens()
-    training: Training | None = Field(
-        None,
-        description="The base model and the stages. Without it the experiment only makes data: datasets and packed"
-        " rows, by target `data`; `evaluation` is then ignored.",
-    )
+    training: Training = Field(description="The base model and the stages.")
     monitoring: str = Field(
         "default",
         pattern="^[a-z0-9][a-z0-9_.-]*$",
@@ -44,7 +40,5 @@ class Experiment(Record):
 
     @property
     def stages(self) -> dict[str, Stage]:
-        """The stages by name; none in an experiment of data alone."""
-        if self.training:
-            return self.training.train
-        return {}
+        """The stages by name."""
+        return self.training.train

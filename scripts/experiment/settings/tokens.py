@@ -1,23 +1,15 @@
-"""Settings of `tokens`: the tokenizer, mixtures of packed datasets, the rows of an experiment of data alone."""
-
-from typing import Annotated
+"""Settings of `tokens`: the tokenizer, and mixtures of packed datasets."""
 
 from pydantic import Field
 
 from scripts.experiment.settings.corpus import DatasetName
 from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.record import Number, Record, Unique
+from scripts.experiment.settings.record import Number, Record
 
 
 class Tokenizer(Record):
     """A byte-level BPE tokenizer that is trained on the corpus (without `sources`, on the datasets). Used if the base
-    model is `scratch` or there is no `training`; any other base model has its own tokenizer."""
-
-    folder: Text | None = Field(
-        None,
-        description="Only without `training`: folder of an existing tokenizer to use instead (`tokenizer.json`,"
-        " `tokenizer_config.json`; no weights are needed).",
-    )
+    model is `scratch`; any other base model has its own tokenizer."""
 
     vocab_size: int = Field(
         8192, ge=278, description="Size of the vocabulary with its special tokens: 256 bytes and 22 tokens at least."
@@ -56,9 +48,3 @@ class Mixture(Record):
 class Tokens(Record):
     tokenizer: Tokenizer = Tokenizer()
     mix: dict[DatasetName, Mixture] = Field({}, description="Mixtures of datasets by name.")
-    sequence_lengths: Annotated[list[Annotated[int, Field(ge=16)]], Unique] | None = Field(
-        None,
-        min_length=1,
-        description="Lengths of packed rows (tokens), by default 4096; every dataset and mixture is packed at each"
-        " of them. Only without `training`; with it, each stage has its own `sequence_length`.",
-    )

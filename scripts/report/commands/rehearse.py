@@ -26,7 +26,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.suites import configured
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import load_experiment, trained_experiment_of
+from scripts.experiment.load import experiment_of, load_experiment
 from scripts.experiment.machine_files import MONITORING, load_machine, read_yaml
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.evaluation import Evaluation
@@ -160,7 +160,7 @@ def rehearse(profile: str, configfile: Path | None) -> None:
     Raises:
         UserError: a setting or file of the user's is wrong, or a job failed.
     """
-    path, experiment = trained_experiment_of(profile, configfile)
+    path, experiment = experiment_of(profile, configfile)
     settings = read_yaml(Path(profile) / "config.yaml")
     machine_path = Path(f"config/machines/{settings.get('default-resources', {}).get('machine', 'local')}.yaml")
     machine = load_machine(machine_path)

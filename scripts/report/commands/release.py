@@ -8,7 +8,7 @@ from scripts.common.disk import size_text
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout
-from scripts.experiment.load import trained_experiment_of
+from scripts.experiment.load import experiment_of
 from scripts.experiment.settings.record import check_name
 
 
@@ -44,7 +44,7 @@ def release(stage: str, profile: str, configfile: Path | None, push: str) -> Non
     Raises:
         UserError: there is no such stage, or the workflow failed.
     """
-    experiment = trained_experiment_of(profile, configfile)[1]
+    experiment = experiment_of(profile, configfile)[1]
     check_name("stage", stage, experiment.stages)
     folder = Layout(Path(experiment.results)).release(stage)
     words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]

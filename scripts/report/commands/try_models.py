@@ -15,7 +15,7 @@ from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import load
 from scripts.evaluation.generation.retrieval import Pieces
 from scripts.experiment.layout import Layout, split_file
-from scripts.experiment.load import trained_experiment_of
+from scripts.experiment.load import experiment_of
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.generation import Generation
 
@@ -56,7 +56,7 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
     """
     if (at is None) == (chat is None):
         raise UserError("give either --at FILE:LINE or --chat TEXT")
-    _, experiment = trained_experiment_of(profile, configfile)
+    _, experiment = experiment_of(profile, configfile)
     layout, stages = Layout(Path(experiment.results)), list(experiment.training.train)
     stage = stage or stages[0 if at else -1]
     if stage not in stages:

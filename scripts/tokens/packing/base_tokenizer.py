@@ -6,12 +6,10 @@ The tokenizers library loads the file (half a second with Qwen's vocabulary) and
 model's small files are downloaded for it when rule `base` is about to run, before its weights.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import sha256_file
 from scripts.experiment.settings.corpus import CodeDataset, InstructDataset, TextDataset
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Base
@@ -19,14 +17,6 @@ from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
 from scripts.tokens.packing.gguf_base import gguf_file, small_folder
 from scripts.tokens.packing.text_engine import load_library
 from scripts.tokens.packing.tokenizer_files import FILES, FIM, TokenizerFiles
-
-
-def tokenizer_content(folder: str) -> str:
-    """A hash of the files of the tokenizer in a folder; empty without one."""
-    hashes = [f"{name} {sha256_file(path)}" for name in FILES if (path := Path(folder) / name).is_file()]
-    if folder:
-        return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-    return ""
 
 
 def check_base_tokenizer(

@@ -20,7 +20,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
-from scripts.experiment.load import trained_experiment_of
+from scripts.experiment.load import experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
 from scripts.experiment.model_folder import description
 from scripts.experiment.packed_rows import PackedRows
@@ -234,7 +234,7 @@ class Plans(NamedTuple):
 
 def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = None) -> Plans:
     """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
-    experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
+    experiment, path = experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
     flow, machine = ExperimentView(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
     return Plans(

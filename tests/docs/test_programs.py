@@ -11,8 +11,6 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
 from scripts.experiment.layout import SPLITS, Layout, split_file
-from scripts.experiment.load import load_experiment
-from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.corpus import CodeDataset
 from scripts.experiment.settings.tokens import Tokenizer
 from scripts.tokens.pack import pack
@@ -53,13 +51,6 @@ def mine(tmp_path, monkeypatch) -> Layout:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     return layout
-
-
-def test_the_experiment_on_the_page_is_valid(tmp_path, monkeypatch):
-    block = re.search(r"^    experiment: my-data\n(?:    .*\n)+", PAGE, re.MULTILINE)[0]
-    (tmp_path / "mine.yaml").write_text("\n".join(line[4:] for line in block.splitlines()))
-    experiment = load_experiment(read_yaml(tmp_path / "mine.yaml"))
-    assert experiment.training is None and experiment.tokens.sequence_lengths == [512, 2048]
 
 
 @pytest.mark.slow  # torch
