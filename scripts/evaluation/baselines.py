@@ -58,7 +58,7 @@ def spans(example: dict) -> list[tuple[bytes, bytes]]:
         return [(b"", example["text"].encode())]
     found, before = [], ""
     for turn in example["messages"]:
-        if turn["role"] == "assistant":
+        if turn["role"] == "assistant" and turn.get("weight") != 0:
             found.append((before.encode(), turn["content"].encode()))
             before = ""
         else:

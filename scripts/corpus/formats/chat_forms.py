@@ -16,11 +16,17 @@ from scripts.experiment.settings.corpus import CHAT_FIELDS
 
 # fields beside a chat that say that it is none to train on as text
 TOOLS, MEDIA = ("tools", "functions"), ("images", "image", "videos", "video", "audios", "audio")
-LABEL = "label"  # of prompt and completion: whether the answer is desired
+LABELS = ("label", "kto_tag")  # whether the answer is desired
+# by which other tools leave an answer, or a whole chat, out of the loss: where it is false, and where it is true
+TRAINED, MASKED = (
+    ("weight", "train", "training", "trainable", "train_on_turn", "loss", "loss_scale"),
+    ("mask", "masked"),
+)
+BESIDE = (*TOOLS, *MEDIA, *LABELS, *TRAINED, *MASKED)
 NO_TOOLS = ("", "[]", "{}", "null")  # tools as JSON text
-# roles as ShareGPT and OpenAI write them
-ROLE_OF = {"human": "user", **dict.fromkeys(("gpt", "chatgpt", "bing", "bard"), "assistant"), "developer": "system"}
-ROLE_OF |= {"function_call": "function", "observation": "tool"}
+# roles as ShareGPT, OpenAI and Gemini write them, in lower case
+ROLE_OF = {"human": "user", **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "model"), "assistant")}
+ROLE_OF |= {"developer": "system", "function_call": "function", "observation": "tool"}
 EXAMPLE = "{'messages': [{'role': ..., 'content': ...}, ...]}"
 
 
@@ -69,9 +75,29 @@ def check_beside(record: dict, place: str) -> None:
     for key in MEDIA:
         if record.get(key):
             raise BadRecord("media", f"{place}: `{key}`: only text is trained on; leave such chats out")
-    # a number may be a class, which says nothing of the answer
-    if "completion" in record and str(record.get(LABEL)).lower() == "false":
-        raise BadRecord("undesired_answer", f"{place}: `label: {record[LABEL]}`: an undesired answer is not trained on")
+    for key in LABELS:  # a number may be a class, which says nothing of the answer
+        if str(record.get(key)).lower() == "false":
+            raise BadRecord(
+                "undesired_answer", f"{place}: `{key}: {record[key]}`: an undesired answer is not trained on"
+            )
+    key = untrained_key(record)
+    if key:
+        raise BadRecord("untrained_answer", f"{place}: `{key}: {record[key]}`: the chat is marked as not to train on")
+
+
+def untrained_key(fields: dict) -> str | None:
+    """The key by which a message or a record is marked as not to be trained on; None where it is not."""
+    for key in TRAINED:
+        if key in fields and is_false(fields[key]):
+            return key
+    return next((key for key in MASKED if fields.get(key) and not is_false(fields[key])), None)
+
+
+def is_false(value: object) -> bool:
+    """Whether a value says no: 0 or false, as text too."""
+    if isinstance(value, str):
+        return value.strip().lower() in ("0", "0.0", "false", "no")
+    return isinstance(value, int | float) and value == 0
 
 
 def messages_of(fields: dict, place: str) -> list:

@@ -27,16 +27,16 @@ from scripts.common.files import jsonl_writer
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.chat_forms import ROLE_OF, BadRecord, messages_in
+from scripts.corpus.formats.chat_forms import ROLE_OF, BadRecord, messages_in, untrained_key
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
 ROLES = ("system", "user", "assistant")
-# keys of a message by which other tools leave an answer out of the loss, and by which they keep thinking beside it
-UNTRAINED = ("weight", "train", "training", "trainable", "loss")
-THINKING = ("reasoning_content", "reasoning", "thinking")
+THINKING = ("reason", "think", "thought")  # how keys begin that hold thinking beside the content
+TEXTS = ("text", "input_text", "output_text")  # types of parts of a content
+PARTS = ("train_detail", "training_detail")  # which parts of an answer are trained on
 FIRST = 1000  # chats of each file that are looked at before the first job
 
 
@@ -54,7 +54,7 @@ def chat_of(
         place = f"{record_place}: message {number}"
         role = message.get("role") if isinstance(message, dict) else message
         if isinstance(role, str):
-            role = ROLE_OF.get(role, role)
+            role = ROLE_OF.get(role.lower(), role.lower())
         used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
         if used or role in ("tool", "function", "ipython"):
             subject = f"`{used[0]}`" if used else f"role {role}"
@@ -66,7 +66,10 @@ def chat_of(
             check_other_keys(message, role, place)
         if role not in ROLES:
             raise BadRecord("role", f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
-        turns.append({"role": role, "content": content_of(message.get("content"), place)})
+        turn = {"role": role, "content": content_of(message.get("content"), place)}
+        if role == "assistant" and untrained_key(message):
+            turn["weight"] = 0  # seen, but no target
+        turns.append(turn)
     if not turns:
         return turns, "empty"
     spoken = [turn for turn in turns if turn["role"] != "system"]
@@ -77,21 +80,23 @@ def chat_of(
     # an empty question, or nothing at all before an answer, would teach to answer what was not asked
     if not questions or not all(questions) or spoken[0]["role"] == "assistant":
         return turns, "no_question"
+    if all(turn.get("weight") == 0 for turn in spoken if turn["role"] == "assistant"):
+        raise BadRecord("untrained_answer", f"{record_place}: all of its answers are marked as not to be trained on")
     return turns, None
 
 
 def check_other_keys(message: dict, role: object, place: str) -> None:
-    """Refuse a message with a key that says what would not be done here: all answers are trained on, as they are."""
-    for key in UNTRAINED:
-        if role == "assistant" and message.get(key, True) in (0, False):
-            raise BadRecord(
-                "untrained_answer",
-                f"{place}: `{key}: {message[key]}`: answers cannot be left out of the loss; "
-                "leave such chats out, or end them before this answer",
-            )
-    for key in THINKING:
-        if message.get(key):
+    """Refuse a message with a key that says what would not be done here."""
+    for key, value in message.items():
+        if value and key.lower().startswith(THINKING):
             raise BadRecord("thinking", f"{place}: `{key}` is not trained on; remove it, or write it into `content`")
+        weighted = key in ("weight", "loss_scale") and isinstance(value, int | float) and value not in (0, 1)
+        if role == "assistant" and (weighted or (key in PARTS and value)):
+            raise BadRecord(
+                "untrained_answer", f"{place}: `{key}`: an answer is trained on as a whole, or (`weight: 0`) not at all"
+            )
+    if message.get("channel") not in (None, "final"):
+        raise BadRecord("thinking", f"{place}: `channel: {message['channel']}` is not trained on; leave it out")
 
 
 def content_of(content: object, place: str) -> str:
@@ -102,7 +107,8 @@ def content_of(content: object, place: str) -> str:
     """
     if isinstance(content, list):
         for number, part in enumerate(content, 1):
-            if not isinstance(part, dict) or not isinstance(part.get("text"), str) or part.get("type") != "text":
+            known = isinstance(part, dict) and part.get("type") in TEXTS and isinstance(part.get("text"), str)
+            if not known:
                 kind = part.get("type") if isinstance(part, dict) else part
                 raise BadRecord(
                     "no_text", f"{place}: content part {number} must be of type text, not {str(kind)[:40]!r}"

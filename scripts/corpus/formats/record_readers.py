@@ -22,7 +22,7 @@ import orjson
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
-from scripts.corpus.formats.chat_forms import LABEL, MEDIA, TOOLS, BadRecord
+from scripts.corpus.formats.chat_forms import BESIDE, BadRecord
 from scripts.experiment.settings.corpus import CHAT_FIELDS, ChatDataset, TextDataset
 
 FORMATS = (".json", ".jsonl", ".jsonl.gz", ".csv", ".parquet", ".txt", ".md")
@@ -242,7 +242,7 @@ def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, obj
         elif form == ".csv":
             numbered = csv_rows(file)
         elif form == ".parquet":
-            numbered = parquet(file, columns, (*TOOLS, *MEDIA, LABEL) if chats else ())
+            numbered = parquet(file, columns, BESIDE if chats else ())
         elif isinstance(settings, TextDataset):
             numbered = whole_text(file, settings.text_column)
         else:

@@ -87,9 +87,11 @@ def shortened(examples: list[dict], characters: int | None) -> list[dict]:
 
 
 def split_chat(chat: dict) -> tuple[list[dict], str]:
-    """(prompt, reference): all messages before the last assistant turn that is not empty, and that turn's content."""
-    messages = chat["messages"]
-    last = max(place for place, turn in enumerate(messages) if turn["role"] == "assistant" and turn["content"].strip())
+    """(prompt, reference): all messages before the last answer that is not empty and trained on, and that answer."""
+    messages, last = chat["messages"], 0
+    for place, turn in enumerate(messages):
+        if turn["role"] == "assistant" and turn["content"].strip() and turn.get("weight") != 0:
+            last = place
     return messages[:last], messages[last]["content"]
 
 

@@ -10,7 +10,8 @@ The encoding depends on the example's form:
 - messages: the output of the folder's own chat template.
 
 In a text every token is a target but the first, or those before the text. In a chat, targets are the assistant's
-content and the control token that ends its turn, but neither the header nor the line end after the turn.
+content and the control token that ends its turn, but neither the header nor the line end after the turn; a turn with
+`weight: 0` is none.
 
 Control ids are added only here. The engine knows no control token, so a literal one in a text stays text. This includes
 `<|fim_prefix|>` and `<tool_call>`, which are not special in Qwen2.5 and pass `split_special_tokens`.
@@ -219,7 +220,8 @@ class _Batch:
                     if header:
                         self.add_text(header, later=number > 0)
                     return after
-                self.answers.append((len(self.parts), text, len(header)))
+                if example["messages"][part[-2].number].get("weight") != 0:
+                    self.answers.append((len(self.parts), text, len(header)))
             self.add_text(text, later=number > 0)
         return None
 

@@ -9,6 +9,8 @@ from transformers import AutoTokenizer
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.evaluation.baselines import spans
+from scripts.evaluation.generation.examples import split_chat
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.pack import pack
 from scripts.tokens.packing.encoder import Encoder
@@ -56,6 +58,23 @@ def test_exactly_the_assistants_tokens_count_in_chinese_and_english_over_several
     start, end = encoder.controls["<|im_start|>"], encoder.controls["<|im_end|>"]
     assert (ids.count(start), ids.count(end)) == (5, 5), "a control token spelled out by a user is text"
     assert encoder.end not in ids and words.decode(ids).count("<|im_start|>") == 6
+
+
+@pytest.mark.parametrize("mark", [{"weight": 0}, {"train": "false"}, {"mask": True}])
+def test_an_answer_that_is_marked_as_not_to_train_on_is_read_and_is_no_target(tokenizer, tmp_path, mark):
+    """The chat stays: ids as without the mark, targets of the other answer alone; suites ask for that one, too."""
+    first, second = HAND_MADE[2], HAND_MADE[4]
+    for number, marked in enumerate(([first | mark, second], [first, second | mark])):
+        messages = [*HAND_MADE[:2], marked[0], HAND_MADE[3], marked[1]]
+        path = write_lines(tmp_path / f"{number}.jsonl", [{"messages": messages}])
+        values = {**CHAT, "validation": 0, "test": 0, "path": str(path)}
+        (example,) = composed(values, tmp_path / f"out{number}")["train"]
+        encoder, words = Encoder(tokenizer), AutoTokenizer.from_pretrained(tokenizer)
+        encoded, plain = encoder.encode([example]), encoder.encode([{"messages": HAND_MADE}])
+        assert encoded.ids.tolist() == plain.ids.tolist()
+        answer = (second, first)[number]["content"]
+        assert words.decode(encoded.ids[encoded.targets]) == f"{answer}<|im_end|>"
+        assert split_chat(example)[1] == answer and [target for _, target in spans(example)] == [answer.encode()]
 
 
 def test_a_packed_chat_keeps_its_labels_and_one_longer_than_a_row_is_left_out_and_counted(tokenizer, tmp_path):

@@ -201,8 +201,8 @@ def test_chats_without_a_question_or_an_answer_are_dropped_and_counted(tmp_path)
 FIELD = Path("../shared/data/field")
 # what of the files of public reports is kept, and why the rest is left out
 REPORTED = {
-    "weight_zero.jsonl": {"untrained_answer"},
-    "weight_zero_messages.jsonl": {"untrained_answer"},
+    "weight_zero.jsonl": set(),
+    "weight_zero_messages.jsonl": set(),
     "images_column.json": {"media"},
     "labelled_answers.jsonl": {"undesired_answer"},
     "starts_with_gpt.jsonl": {"no_question"},
@@ -224,21 +224,33 @@ def test_what_other_tools_train_on_by_mistake_is_left_out_and_counted(tmp_path, 
         assert all(reason in str(error) for reason in REPORTED[name]), error
         return
     assert read_manifest(tmp_path / "out")["dropped"]["train"].keys() >= REPORTED[name]
-    written = json.dumps(kept)
+    trained = [turn for chat in kept for turn in chat["messages"] if turn.get("weight") != 0]
+    written = json.dumps(trained)
     assert "BADANSWER" not in written and "UNDESIRED" not in written and "<image>" not in written and kept
 
 
 USER, ANSWER = {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}
+SAID = {"from": "gpt", "value": "a"}
+NO = ({"weight": 0.0}, {"weight": "0"}, {"loss": False}, {"train": "false"}, {"trainable": False}, {"loss_scale": 0})
 LEFT_OUT = {
     "untrained_answer": [
-        {"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a", "trainable": False}]},
-        {"messages": [USER, ANSWER | {"loss": False}]},
+        *({"conversations": [{"from": "human", "value": "q"}, SAID | mark]} for mark in (*NO, {"mask": True})),
+        *({"messages": [USER, ANSWER | mark]} for mark in (*NO, {"weight": 0.5}, {"train_detail": [{"train": False}]})),
         {"prompt": [USER], "completion": [ANSWER | {"weight": 0.0}]},
+        *({"messages": [USER, ANSWER]} | mark for mark in NO),
     ],
-    "undesired_answer": [{"prompt": "q", "completion": "a", "label": label} for label in (False, "False")],
+    "undesired_answer": [
+        *({"prompt": "q", "completion": "a", "label": label} for label in (False, "False")),
+        {"messages": [USER, ANSWER], "label": False},
+        {"instruction": "q", "output": "a", "kto_tag": False},
+    ],
     "media": [{"messages": [USER, ANSWER], key: ["a.png"]} for key in ("images", "videos", "audios")],
     "tools": [{"messages": [USER, ANSWER], "tools": '[{"name": "f"}]'}],
-    "thinking": [{"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a", "thinking": "x"}]}],
+    "thinking": [
+        {"conversations": [{"from": "human", "value": "q"}, SAID | {"thinking": "x"}]},
+        *({"messages": [USER, ANSWER | {key: "x"}]} for key in ("thought", "reasoning_details")),
+        {"messages": [USER, ANSWER | {"channel": "analysis"}]},
+    ],
 }
 KEPT = [
     {"messages": [USER, ANSWER | {"weight": 1}], "tools": "[]", "images": []},
@@ -246,6 +258,8 @@ KEPT = [
     {"prompt": "q", "completion": "a", "label": True},
     {"messages": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
     {"messages": [USER | {"from": "the web"}, ANSWER]},
+    {"messages": [USER | {"weight": 0}, ANSWER | {"weight": None, "train": True, "mask": False, "thought": ""}]},
+    {"messages": [USER | {"role": "User"}, {"role": "model", "content": [{"type": "output_text", "text": "a"}]}]},
 ]
 
 
@@ -256,8 +270,7 @@ def test_marks_of_all_forms_of_chats_meet_the_same_checks():
                 own_datasets.chat_of(record, "x")
             assert refused.value.reason == reason, record
     for record in KEPT:
-        messages, reason = own_datasets.chat_of(record, "x")
-        assert reason is None and [turn["role"] for turn in messages] == ["user", "assistant"], record
+        assert own_datasets.chat_of(record, "x") == ([USER, ANSWER], None), record
 
 
 def test_a_number_that_is_none_in_an_ignored_field_leaves_the_chat(tmp_path):

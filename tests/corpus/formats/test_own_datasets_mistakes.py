@@ -73,7 +73,7 @@ def record(messages: object) -> bytes:
         (
             "a.jsonl",
             record([*turns("a"), {"role": "assistant", "content": "b", "weight": 0}]),
-            "a.jsonl: 2: message 2: `weight: 0`: answers cannot be left out of the loss; leave such chats out",
+            "a.jsonl: 2: all of its answers are marked as not to be trained on",
         ),
         (
             "a.jsonl",
