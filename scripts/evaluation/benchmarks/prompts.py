@@ -19,6 +19,7 @@ REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
 
+FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 # Lines that a C++ program may repeat.
 IMPORTS = r"^(?:#include|using)\b.*$"
 
@@ -64,17 +65,39 @@ def defines(problem: Problem, code: str) -> bool:
     return problem.entry in re.findall(BEGINS[problem.language], code, re.M)
 
 
+def fenced(answer: str) -> list[str]:
+    """The code of each fenced block, as CommonMark reads them, without the indentation that a list gives a block.
+
+    The last block may be unterminated.
+    """
+    blocks, opened, lines = [], None, []
+    for line in [*answer.replace("\r\n", "\n").split("\n"), None]:
+        fence = FENCE.match(line or "")
+        if opened is None:
+            opened, lines = fence, []
+            continue
+        inside = (
+            fence and len(fence["indent"].expandtabs()) > len(opened["indent"].expandtabs()) + 3
+        )  # as in a docstring
+        ends = fence and fence["marks"].startswith(opened["marks"]) and not fence["info"].strip()[:1].isalnum()
+        if line is not None and (inside or not ends):
+            lines.append(line)
+            continue
+        if all(code.startswith(opened["indent"]) for code in lines if code.strip()):
+            lines = [code.removeprefix(opened["indent"]) for code in lines]
+        blocks.append("\n".join(lines if line is None else [*lines, ""]))
+        opened = None
+    return blocks
+
+
 def block(problem: Problem, answer: str) -> str:
-    """The code in an answer; its last block may be unterminated, and all may be indented, as in a list.
+    """The code in an answer; what a reasoning model thinks before it is no part of it.
 
     Of several blocks it is the first that defines the function, else the first that names it; of a problem that asks
     for a whole program the last one.
     """
-    blocks = []
-    for indent, code in re.findall(r"^([ \t]*)```[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", answer, re.M | re.S):
-        if all(line.startswith(indent) for line in code.splitlines() if line.strip()):
-            code = re.sub(f"^{indent}", "", code, flags=re.M)
-        blocks.append(code)
+    answer = answer.rpartition("</think>")[2]
+    blocks = fenced(answer)
     if not blocks:
         return answer
     if not problem.entry:

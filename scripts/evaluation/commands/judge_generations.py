@@ -13,7 +13,6 @@ problems, and programs that could not be judged, make no score of the benchmark:
 
 import ast
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.prompts import block, closed, completed, program
+from scripts.evaluation.benchmarks.prompts import block, closed, completed, fenced, program
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.judge import Judge, judge_all
@@ -125,7 +124,7 @@ def generations_in(path: Path, problems: list[Problem], base: bool) -> Iterator[
 
 def is_chat_answer(problem: Problem, text: str) -> bool:
     """Whether a text is a chat's answer in Markdown, with a code block that holds the function."""
-    if not re.search(r"^[ \t]*```", text, re.M):
+    if not fenced(text):
         return False
     if problem.language == "python":
         try:

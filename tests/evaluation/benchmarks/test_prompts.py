@@ -55,6 +55,13 @@ ANSWERS = {
     "def f(x): return 2": "def f(x): return 2",
     "1. A list:\n\n  ```python\n  def f(x):\n      return 2\n  ```": "def f(x):\n    return 2\n",
     "Usage:\n```python\nprint(f(1))\n```\nIt is\n```python\ndef f(x): return 2\n```": "def f(x): return 2\n",
+    "~~~python\ndef f(x): return 2\n~~~\n": "def f(x): return 2\n",
+    "In ```f(1)``` is\n````python\ndef f(x): '''\n```\nf(1)\n```\n'''\n````": "def f(x): '''\n```\nf(1)\n```\n'''\n",
+    "```\ndef f(x):\n    '''\n    ```\n    f(1)\n    ```\n    '''\n```": (
+        "def f(x):\n    '''\n    ```\n    f(1)\n    ```\n    '''\n"
+    ),
+    "<think>```\ndef f(x): return 1\n```\nNo.</think>\n```\ndef f(x): return 2\n```<|im_end|>": "def f(x): return 2\n",
+    "```python\r\ndef f(x): return 2\r\n```\r\n": "def f(x): return 2\n",
     "```python\n    return 2\n```\nAs in\n```\ny = 1\n```": "    return 2\n",
 }
 
