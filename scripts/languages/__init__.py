@@ -182,13 +182,19 @@ def extensions_of(names: Collection[str] | None = None) -> dict[str, str]:
     """Extension, or whole name of a file → language, or `BY_CONTENT`, of these languages' files.
 
     Args:
-        names: of the languages; None for all but formats of data.
+        names: of the languages, each with all its endings, as `.m` of MATLAB; None for all but formats of data, each
+            ending with the most frequent of its languages.
     """
-    from scripts.languages.others import FILES
+    from scripts.languages.others import CLAIMS, FILES
 
     chosen = {}
     if names is None:
         names = {name for name, language in languages().items() if not language.data}
+    else:
+        for end, claiming in CLAIMS.items():
+            named = [name for name in claiming if name in names]
+            if named:
+                chosen[end] = named[0]
     for end, name in FILES.items():
         if name in names:
             chosen[end] = name

@@ -2,6 +2,7 @@
 
 ROWS["cuda"].extensions           # (".cu", ".cuh")
 FILES["Makefile"]                 # "make"; FILES[".pyw"] is "python", which has a file of its own
+CLAIMS[".m"]                      # ["matlab", "objective-c", ...], of which FILES has the most frequent
 """
 
 import re
@@ -15,8 +16,10 @@ from scripts.languages.without_grammar import ROWS as WITHOUT_GRAMMAR
 # where the files of several languages end alike
 PREFERRED = {".S": "GAS", ".asm": "NASM", ".bas": "VB.net", ".fs": "F#", ".gd": "GDScript", ".m": "Objective-C",
              ".mm": "Objective-C++", ".s": "GAS", ".t": "Perl", ".v": "verilog", ".xsl": "XSLT"}  # fmt: skip
-# mostly no code of the language that ends so: go.mod, exports.def, RDF, what TeX and R write, environment variables
-PREFERRED |= dict.fromkeys((".mod", ".def", ".ttl", ".aux", ".toc", ".Rhistory", ".Renviron"), "")
+# mostly no code of the language that ends so: go.mod, exports.def, RDF, what TeX and R write, environment variables,
+# pictures, scenes, notebooks and bibliographies as text, compiled files, templates of any language
+NONE = ".mod .def .ttl .aux .toc .Rhistory .Renviron .eps .ps .bib .usd .usda .nb .nbp .cdf .mo .bc .tlb .max .pack"
+PREFERRED |= dict.fromkeys([*NONE.split(), ".load", ".run", ".ans", ".inf", ".snbt", ".prm", ".resource", ".tmpl"], "")
 # modules of Pygments for data, settings, keys and records of terminals, and what there is code all the same
 NO_CODE = {"asc", "configs", "console", "data", "diff", "dns", "email", "gcodelexer", "installers", "json5", "ldap",
            "rdf", "sgf", "special", "srcinfo", "textfmts", "xorg"}  # fmt: skip
@@ -36,9 +39,9 @@ def known_already() -> dict[str, str]:
     return known
 
 
-def others() -> tuple[dict[str, Language], dict[str, str]]:
-    """The further languages by name, and the language of each extension and file name that no other has."""
-    known, rows, files = known_already(), {}, {}
+def others() -> tuple[dict[str, Language], dict[str, str], dict[str, list[str]]]:
+    """The further languages by name; of each extension and file name the language, and all languages that have it."""
+    known, rows, files, claims = known_already(), {}, {}, {}
     ordered = sorted(LEXERS.values(), key=lambda lexer: (bool(TEMPLATED.search(lexer[1])), lexer[1].lower()))
     for module, title, aliases, patterns, _ in ordered:
         own = next((known[alias] for alias in (title.lower(), *aliases) if alias in known), None)
@@ -49,13 +52,15 @@ def others() -> tuple[dict[str, Language], dict[str, str]]:
         for pattern in patterns:
             end = pattern.removeprefix("*")
             exact = re.fullmatch(r"\*\.[\w+-]+|[\w.+-]+", pattern)
+            if exact:
+                claims.setdefault(end, []).append(name)
             if exact and end not in known and PREFERRED.get(end, title) == title and end not in files:
                 files[end] = name
                 new.append(end)
         if not own:
             no_code = module.rpartition(".")[2] in NO_CODE or title in ("XML", "TAP")
             rows[name] = Language(title, tuple(new), "", data=no_code and title not in CODE)
-    return rows, files
+    return rows, files, claims
 
 
-ROWS, FILES = others()
+ROWS, FILES, CLAIMS = others()

@@ -110,6 +110,14 @@ def test_a_word_that_is_no_language_is_refused_in_one_line():
         Filter.parse({"extensions": {".kt": "kotln"}}, "e.yaml", "f")
 
 
+def test_a_language_whose_files_no_name_tells_is_refused_in_one_line():
+    with pytest.raises(
+        UserError, match=r"f.languages: no file's name tells twig; say in `extensions` how its files end$"
+    ):
+        Filter.parse({"languages": ["python", "twig"]}, "e.yaml", "f")
+    assert Filter.parse({"extensions": {".twig": "twig"}}, "e.yaml", "f").extensions == {".twig": "twig"}
+
+
 def test_all_languages_are_read_by_default_and_formats_of_data_where_they_are_named():
     read = extensions_of()
     for ends, name in {
@@ -122,10 +130,30 @@ def test_all_languages_are_read_by_default_and_formats_of_data_where_they_are_na
     }.items():  # fmt: skip
         assert {read.get(end) for end in ends.split()} == {name}, ends
     assert (
-        not {".mod", ".def", ".json", ".yaml", ".xml", ".svg", ".txt", ".csv", ".toml", ".ini", ".log", "poetry.lock"}
+        not {
+            ".eps",
+            ".nb",
+            ".tmpl",
+            ".mod",
+            ".def",
+            ".json",
+            ".yaml",
+            ".xml",
+            ".svg",
+            ".txt",
+            ".csv",
+            ".toml",
+            ".ini",
+            ".log",
+            "poetry.lock",
+        }
         & read.keys()
     )
     assert extensions_of(["yaml", "go"]) == {".go": "go", ".yaml": "yaml", ".yml": "yaml"}
+    assert extensions_of(["matlab", "prolog"]) == {".m": "matlab", ".ecl": "prolog", ".prolog": "prolog",
+                                                   ".pro": "prolog", ".pl": "prolog"}  # fmt: skip
+    assert extensions_of(["matlab", "objective-c", "perl", "prolog"])[".m"] == "objective-c" == read[".m"]
+    assert extensions_of(["bibtex"]) == {".bib": "bibtex"} and ".bib" not in read
     assert extensions_of(["c"])[".h"] == "c" and extensions_of(["cpp"])[".h"] == "cpp"
     assert extensions_of(["c", "cpp"])[".h"] == "c_or_cpp"
 

@@ -29,6 +29,15 @@ def check_language(name: str) -> str:
     return name
 
 
+def in_order(names: list[str]) -> list[str]:
+    """The languages sorted, so that another order of them reruns nothing; each must have files of its own."""
+    for name in names:
+        if not extensions_of([name]):
+            text = "no file's name tells {name}; say in `extensions` how its files end"
+            raise PydanticCustomError("no_ending", text, {"name": name})
+    return sorted(names)
+
+
 LanguageName = Annotated[str, AfterValidator(check_language)]
 
 
@@ -43,8 +52,7 @@ class Filter(Record):
         " the bytes of many repositories.",
     )
     min_lines: int = Field(10, ge=0, description="Minimum number of lines.")
-    # sorted, so that another order of the same languages reruns nothing
-    languages: Annotated[list[LanguageName], Unique, AfterValidator(sorted), Field(min_length=1)] | None = Field(
+    languages: Annotated[list[LanguageName], Unique, AfterValidator(in_order), Field(min_length=1)] | None = Field(
         None,
         description="Languages whose files are read: those of scripts/languages/ and of Pygments. By default all but"
         " formats of data and settings, as JSON and YAML.",
