@@ -138,7 +138,7 @@ def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: 
 # Made by `stagecraft start`: {len(clones)} clones with {files:,} files of code, last changed {days[0]} to {days[-1]}.
 # It lays over the default experiment: the same small base model, which is retrieved for, fine-tuned, and both.
 extends: {DEFAULT}
-experiment: {name}
+experiment: {json.dumps(name)}
 results: results/{name}
 sources: {table}
 corpus:
@@ -147,7 +147,7 @@ corpus:
   split:
     test: {test:g}  # about {round(files * test)} held-out files
   compose:
-    own: {{sources: [{", ".join(own)}]}}
+    own: {{sources: {json.dumps(own)}}}
     chat: null
 training:
   train:
@@ -166,7 +166,7 @@ def chat_experiment(name: str, path: Path) -> str:
 # yaml-language-server: $schema=schema.json
 # Made by `stagecraft start`: fine-tuning on the chats of {path}, scored on those that are held out.
 extends: {DEFAULT}
-experiment: {name}
+experiment: {json.dumps(name)}
 results: results/{name}
 sources: null
 corpus:

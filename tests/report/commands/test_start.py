@@ -135,6 +135,14 @@ def test_a_partial_clone_is_named_as_such(tmp_path):
         start(partial, "local")
 
 
+def test_names_that_yaml_would_read_as_numbers_or_nothing_stay_names(tmp_path):
+    repository(tmp_path / "2024/null", 40)
+    repository(tmp_path / "2024/1e5", 40, ".go")
+    start(tmp_path / "2024", "profiles/local")
+    flow = loaded("2024")
+    assert flow.experiment.experiment == "2024" and flow.datasets["own"].sources == ["1e5", "null"]
+
+
 def test_a_clone_within_a_clone_and_a_link_are_not_taken(tmp_path):
     outer = repository(tmp_path / "all/outer", 1)
     repository(outer / "vendor/inner", 1)
