@@ -119,7 +119,7 @@ STRINGS = re.compile(r'"(?:\\.|[^"\\])*"|' r"'(?:\\.|[^'\\])'", re.DOTALL)  # li
 
 @dataclass(frozen=True)
 class Completion:
-    """What tasks in a file need, whose answer is a line, a block or the body of a function.
+    """What tasks in a file need, whose answer is a line or the body of a function.
 
     Attributes:
         functions: types of the nodes that are functions with a body.

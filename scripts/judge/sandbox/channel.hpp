@@ -33,7 +33,7 @@
 
 namespace stagecraft {
 
-// Exit codes, read by compiled_judge.py.
+// Exit codes, read by cpp_judge.py.
 constexpr int GONE = 120, UNREADABLE = 121, UNSUPPORTED = 122;
 constexpr std::uint32_t LONGEST = 16 << 20;
 

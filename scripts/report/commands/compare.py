@@ -3,8 +3,8 @@
     stagecraft compare results /elsewhere/results
 
 Compared are models of the same name, and the last stages of both runs whatever their names, on every dataset whose
-file was the same in both runs, over the items that both scored. The table is printed; compare.svg shows each item's
-difference, compare.json holds them by id.
+file was the same in both runs, over the items that both scored. The table is printed; compare.json holds each item's
+difference by id.
 """
 
 from pathlib import Path

@@ -178,7 +178,7 @@ class StageTrainer(PassRecordingTrainer):
         transformers does so by itself only where `save_steps` is a multiple of `eval_steps`.
         """
         assert self.state.best_global_step is not None, "no best checkpoint is known"
-        # the saved state holds a path, and the run's folder may have been renamed since (code_takeover.py)
+        # the saved state holds a path, and the run's folder may have been renamed since (resume_across_code.py)
         self.state.best_model_checkpoint = str(Path(self.args.output_dir) / f"checkpoint-{self.state.best_global_step}")
         self._load_best_model()
 
