@@ -22,7 +22,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.prompts import block, closed, completed, fenced, program
+from scripts.evaluation.benchmarks.prompts import block, closed, completed, program
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.judge import Judge, judge_all
@@ -123,8 +123,9 @@ def generations_in(path: Path, problems: list[Problem], base: bool) -> Iterator[
 
 
 def is_chat_answer(problem: Problem, text: str) -> bool:
-    """Whether a text is a chat's answer in Markdown, with a code block that holds the function."""
-    if not fenced(text):
+    """Whether a text is a chat's answer, with a code block or behind its thinking, that holds the function."""
+    code = block(problem, text)
+    if code == text or problem.entry not in code:
         return False
     if problem.language == "python":
         try:
@@ -133,8 +134,7 @@ def is_chat_answer(problem: Problem, text: str) -> bool:
             pass
         else:
             return False  # the fence is in a string of the program
-    code = block(problem, text)
-    return code != text and problem.entry in code
+    return True
 
 
 def source(problem: Problem, generation: Generation) -> str:
