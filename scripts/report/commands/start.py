@@ -63,7 +63,8 @@ def clones_below(folder: Path, depth: int = DEPTH) -> list[Path]:
     found = []
     if depth:
         for path in sorted(folder.iterdir()):
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+            own = path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
+            if own and os.access(path, os.R_OK | os.X_OK):
                 found += clones_below(path, depth - 1)
     return found
 
@@ -248,8 +249,10 @@ def start(given: Path, profile: str) -> None:
     Raises:
         UserError: there is nothing to train on, or the experiment's file is there already.
     """
-    if not given.exists():
+    if not given.is_file() and not given.is_dir():
         raise UserError(f"{given}: no such file or folder")
+    if not os.access(given, os.R_OK):
+        raise UserError(f"{given}: it may not be read by this user")
     stem = given.resolve().name.partition(".")[0] or given.resolve().name
     name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-") or "mine"
     experiment = EXPERIMENTS / f"{name}.yaml"

@@ -118,8 +118,9 @@ def test_what_is_no_repository_or_has_no_commit_is_one_line(tmp_path):
     (tmp_path / "plain").mkdir()
     with pytest.raises(UserError, match="plain: no git repository in it; give a clone"):
         start(tmp_path / "plain", "local")
-    with pytest.raises(UserError, match="nowhere: no such file or folder"):
-        start(tmp_path / "nowhere", "local")
+    for given in (tmp_path / "nowhere", Path("/dev/null")):
+        with pytest.raises(UserError, match=f"{given}: no such file or folder"):
+            start(given, "local")
     subprocess.run(["git", "init", "--quiet", tmp_path / "empty"], check=True)
     with pytest.raises(UserError, match="empty: no commit to pin"):
         start(tmp_path / "empty", "local")
