@@ -223,7 +223,7 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
     highest = None
     if sampled:
         highest = highest_sampled_rank(settings, seed)
-    written, dropped = Counter(), {split: Counter() for split in SPLITS}
+    written, untrained, dropped = Counter(), Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples")
     with ExitStack() as stack:
         write = {split: stack.enter_context(jsonl_writer(split_file(out, split))) for split in SPLITS}
@@ -238,6 +238,7 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
                 continue
             write[split](example)
             written[split] += 1
+            untrained[split] += sum(turn.get("weight") == 0 for turn in example.get("messages", ()))
             progress.add()
         if not written["train"]:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sum(dropped.values(), Counter()).items())
@@ -245,4 +246,6 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
             raise UserError(f"{origin}: no example left to train on; dropped: {reasons or 'none'}")
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
+    if untrained.total():
+        facts["untrained_answers"] = untrained
     return write_manifest(out, [split_file(out, split).name for split in SPLITS], **facts)

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from scripts.common.files import write_jsonl
-from scripts.common.manifest import write_manifest
+from scripts.common.manifest import read_manifest, write_manifest
 from scripts.evaluation.baselines import spans
 from scripts.evaluation.generation.examples import split_chat
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
@@ -69,6 +69,7 @@ def test_an_answer_that_is_marked_as_not_to_train_on_is_read_and_is_no_target(to
         path = write_lines(tmp_path / f"{number}.jsonl", [{"messages": messages}])
         values = {**CHAT, "validation": 0, "test": 0, "path": str(path)}
         (example,) = composed(values, tmp_path / f"out{number}")["train"]
+        assert read_manifest(tmp_path / f"out{number}")["untrained_answers"]["train"] == 1
         encoder, words = Encoder(tokenizer), AutoTokenizer.from_pretrained(tokenizer)
         encoded, plain = encoder.encode([example]), encoder.encode([{"messages": HAND_MADE}])
         assert encoded.ids.tolist() == plain.ids.tolist()
