@@ -18,6 +18,7 @@ from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.load import experiment_of
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.generation import Generation
+from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
 
 CHARACTERS = 1500  # of the file before the place
 
@@ -73,6 +74,8 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
         code = retrieved(experiment, layout, chat)
         prompts = [[{"role": "user", "content": text}] for text in (chat, f"```\n{code}```\n\n{chat}")]
     settings = Generation(max_new_tokens=64)
+    if gpu_driver() is None:
+        sleep_while_waiting(gpus=0)  # before torch is loaded
     for model in ("base", stage):
         written, _ = load(layout.model(model)).generate(prompts if code else prompts[:1], settings, 0, label=model)
         for name, texts in zip((model, f"{model} + retrieval"), written, strict=False):
