@@ -97,7 +97,7 @@ def test_no_process_outlives_pytest_however_it_ends(start, ending):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("ending", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL])
 def test_no_fork_nor_daemon_or_job_of_slurm_outlives_pytest(start, ending):
     if line := missing():
         pytest.skip(line)

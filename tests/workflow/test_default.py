@@ -33,6 +33,7 @@ SMALL = {
 }
 
 
+@pytest.mark.timeout(1800)
 def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     clone = checkout(tmp_path / "stagecraft")
     clone.replace("config/sources.tsv", "\t.\tHEAD", f"\t{ROOT}\tHEAD")

@@ -172,7 +172,14 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("how", ["Ctrl-C in the terminal", "SIGTERM to Snakemake", "SIGTERM to all"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "Ctrl-C in the terminal",
+        pytest.param("SIGTERM to Snakemake", marks=pytest.mark.soak),
+        pytest.param("SIGTERM to all", marks=pytest.mark.soak),
+    ],
+)
 def test_a_run_that_is_stopped_saves_says_so_and_goes_on_there(finished, tmp_path, start, how):
     clone = finished.copy(tmp_path / "clone")
     clone.monitoring(log_steps=1, save_steps=1000)

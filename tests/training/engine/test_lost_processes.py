@@ -42,7 +42,7 @@ def ranks(origin, shards, tmp_path):
             process.kill()
 
 
-@pytest.mark.parametrize("by_launch", [True, False])
+@pytest.mark.parametrize("by_launch", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_ranks_end_within_seconds_of_a_kill_of_torchrun(ranks, by_launch):
     torchrun, children = ranks(by_launch)
     torchrun.send_signal(signal.SIGKILL)
@@ -51,6 +51,7 @@ def test_ranks_end_within_seconds_of_a_kill_of_torchrun(ranks, by_launch):
     assert alive == []
 
 
+@pytest.mark.soak
 def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_path):
     torchrun, (_, second) = ranks(False)
     second.suspend()  # SIGSTOP
@@ -110,6 +111,7 @@ def hosts():
             ip("netns", "delete", name)
 
 
+@pytest.mark.soak
 def test_hosts_that_lose_their_network_end_with_one_line_each_and_go_on_when_it_is_back(
     origin, shards, tmp_path, hosts
 ):
