@@ -24,6 +24,7 @@ FORMS = [
     ("databricks-token", "<TOKEN>", r"\bdapi[0-9a-f]{32}\b", "dapi[0-9a-f]{8}", 3),
     ("digitalocean-token", "<TOKEN>", r"\bdo[opr]_v1_[0-9a-f]{64}\b", "do[opr]_v1_", 3),
     ("discord-bot-token", "<TOKEN>", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}\b", r"\.[\w-]{6}\.[\w-]{27}", 4),
+    ("django-secret-key", "<API_KEY>", r"""(?i)SECRET_KEY\b[^\n]{0,40}["']((?-i:[a-z0-9!@#$%^&*(_=+)-]{45,70}))["']""", "secret_key", 3.5),
     ("firebase-server-key", "<API_KEY>", r"\bAAAA[\w-]{7}:APA91b[\w-]{100,160}", "apa91b", 3),
     ("gcp-api-key", "<API_KEY>", r"\bAIza[\w-]{35}", "aiza", 3),
     ("github-fine-grained-pat", "<TOKEN>", r"\bgithub_pat_\w{22,255}\b", "github_pat_", 3),
@@ -41,6 +42,7 @@ FORMS = [
     ("square-token", "<TOKEN>", r"\b(?:sq0[a-z]{3}-[\w-]{22,60}|EAAA[\w-]{56,64})", r"sq0[a-z]{3}-|eaaa[\w-]{40}", 3),
     ("telegram-bot-api-token", "<TOKEN>", r"\b[0-9]{8,10}:AA[\w-]{33}\b", ":AA", 3.5),
     ("tencent-secret-id", "<API_KEY>", r"\bAKID[A-Za-z0-9]{32}\b", "akid", 3.5),
+    ("wordpress-salt", "<API_KEY>", r"""define\([ \t]{0,2}['"](?:SECURE_)?(?:AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)['"],[ \t]{0,8}'([^'\\\n]{40,80})'""", "_(?:key|salt)['\"],", 3.5),
     ("webhook", "<TOKEN>", r"https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/([\w-]{50,80})", "/api/webhooks/", 3),
 ]  # fmt: skip
 
@@ -68,11 +70,20 @@ PREFIXES = (
 # ruff: noqa: E501  (a pattern stands on one line)
 
 # Parts of patterns. Between a name and its literal: `] = "`, `[] = "`, `: "`, with a type as `: &str = "`; the literal
-# may stand on the next line, also in parentheses.
+# may stand on the next line, also in parentheses, and in a call that makes text or bytes of it: `String::from("`, `b"`.
+WRAPPED = (
+    r"(?:(?:\[\]byte|string::from|secret(?:str|string(?:::from|::new)?)?|some|str|bytes|quote(?:_plus)?|std::string"
+    r"|\w{1,10}\.string)\([ \t]{0,2}|[bru]{1,2}|!!str[ \t])?"
+)
 BECOMES = (
     r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?[A-Za-z]\w{0,15}(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
-    r"(?:[(\\]?\r?\n[ \t]*)?"
+    r"(?:[(\\]?\r?\n[ \t]*)?" + WRAPPED
 )
+# what is read where a name is not set: `os.environ.get("DB_PASSWORD", "`, `process.env.DB_PASSWORD || "`
+LOOKED_UP = r"""(?i)(?:env|config|setting|propert|option|getorelse|getordefault)[\w.!:]{0,20}[(\[.]["']?[\w.-]{0,40}?"""
+OR_ELSE = r"""[\w.-]{0,20}["'\])]{0,3}[ \t]{0,2}(?:,[ \t]{0,2}(?:default[ \t]?=[ \t]?)?|\|\||\?\?|\?:|or\b)[ \t]{0,2}"""
+OR_LITERAL = r"""[\w"'\])]*[ \t]*(?:,|\|\||\?\?|\?:|or)[ \t]*(?:default[ \t]?=[ \t]?)?["'`]"""
+REST = r"[ \t]*(?:[ \t][#;][^\n]*)?\r?$"  # the rest of a line of `.env`, YAML, ini
 QUOTED = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
 PASS = r"(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|(?:[a-z0-9]+_|\b)pass(?:_[a-z]{1,12})?|密码|口令)"
 
@@ -83,6 +94,11 @@ PLACES = [
     # `setPassword("...")`, `.withDbPassword('...')`, `auth("user", "...")`
     (r"(?i)(?:set|with|\.)_?\w{0,20}(?:" + PASS + r")\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}\)", [r"pass[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"]),
     (r"(?i)\b(?:basic_?auth|auth|credentials?|(?:password)?authentication|login)[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
+    (LOOKED_UP + PASS + OR_ELSE + QUOTED, [rf"(?:pass|pwd){OR_LITERAL}"]),
+    # `${DB_PASSWORD:-...}`, `@Value("${db.password:...}")`
+    (r"(?i)\$\{[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}:[-=]?([^}\s\"'`$]{5,64})\}", [r"(?:pass|pwd)[\w.-]*:[^}\s]"]),
+    # `ENV DB_PASSWORD ...` of a Dockerfile
+    (r"(?im)^(?:ENV|ARG)[ \t]+\w{0,40}PASS(?:WORD|WD|PHRASE)?[ \t=]+([^\"'`\s<>{}()%$\\]{5,64})[ \t]*\r?$", [r"(?:env|arg)[ \t]+\w*pass"]),
     # `?user=me&password=...`
     (r"(?i)[?&;](?:\w{0,20}[_-])?(?:pass|passwd|password|pwd|passphrase)=([^&;\"'`\s<>{}()%$\\]{4,64})", [r"[?&;](?:\w{0,20}[_-])?(?:pass|pwd)[a-z]*="]),
     # `DB_PASS=...`, alone on its line or before a command
@@ -103,10 +119,13 @@ PASSWORD = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|密码|口令)"
 # as in `.env`, YAML, ini and properties: alone on its line, which may be a comment
 PLAIN_PASSWORD = (
     r"(?im)^[ \t#/*;>-]*(?:[\w.-]+[ \t]+){0,2}[\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|\w_pass|密码|口令)\d?[ \t]*"
-    r"""(?::[ \t]+|=[ \t]*)([^"'`\s<>{}()\[\]%$\\,;|&*=!:][^"'`\s<>{}()\[\]%$\\,;]{5,63})[ \t]*\r?$"""
+    r"""(?::[ \t]+|=[ \t]*)([^"'`\s<>{}()\[\]%$\\,;|&*=!:][^"'`\s<>{}()\[\]%\\,;]{5,63})""" + REST
 )
 UNQUOTED = r"""(?:passw(?:or)?d|pwd|_pass|passphrase|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
-MACRO = r"""(?i)define[ \t(]{1,4}["']?\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)"""
+MACRO = (
+    r"""(?i)define[ \t(]{1,4}["']?(?:\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)\w{0,20}|(?:\w{0,40}_)?pass)"""
+    r"""["']?[ \t,]{1,8}"""
+)
 SECRET = (
     r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth"
     r"|(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook)_?-?key)\w{0,20}"
@@ -181,6 +200,8 @@ def is_plain_password(text: bytes, start: int, end: int) -> bool:
     secret = text[start:end]
     if not is_password(text, start, end) or not re.search(rb"[A-Za-z]", secret) or DOTTED.match(secret):
         return False
+    if re.search(rb"\$(?:[A-Z_]{3}|[a-z_]{3})", secret):  # `prefix-$NAME`
+        return False
     # a variable or type is defined or imported somewhere in its file, so it does not only stand behind `=` or `:`
     others = ()
     if re.fullmatch(rb"\w+", secret):
@@ -218,6 +239,14 @@ def is_token(text: bytes, start: int, end: int) -> bool:
     return len(longest) >= 10 and bool(re.search(rb"[A-Za-z]", longest)) and digits >= (1 if mixed else 3)
 
 
+def is_login(text: bytes, start: int, end: int) -> bool:
+    """Whether this is `user:password` in base64."""
+    try:
+        return bool(re.fullmatch(rb"[\w.@+-]+:[!-~]{4,}", base64.b64decode(text[start:end], validate=True)))
+    except binascii.Error:
+        return False
+
+
 def is_url_password(text: bytes, start: int, end: int) -> bool:
     """Whether the password in a URL looks like one: it is no word, no template, and not the name of its user."""
     return bool(re.search(rb"[\d!#^&*+?~-]", text[start:end])) and is_password(text, start, end)
@@ -233,8 +262,8 @@ def own_rules() -> list[Rule]:
         Rule(
             "password",
             "<PASSWORD>",
-            MACRO + r"""\w{0,20}["']?[ \t,]{1,8}""" + QUOTED,
-            ["passw", "pwd", "passphrase"],
+            MACRO + QUOTED,
+            [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"],
             check=is_password,
         ),
         Rule(
@@ -257,6 +286,23 @@ def own_rules() -> list[Rule]:
             r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:@"'<>{}$%]{3,128})@[\w.-]""",
             [r"://[^/\s]*:[^/\s]+@"],
             check=is_url_password,
+        ),
+        # `https://TOKEN@host`, also with a word of the host's in place of a password
+        Rule(
+            "url-token",
+            "<TOKEN>",
+            r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w",
+            [r"https?://[\w-]+(?::x-[a-z-]+)?@"],
+            entropy=3,
+            check=is_token,
+        ),
+        # base64 of `user:password` for a registry in Docker's config.json
+        Rule(
+            "docker-auth",
+            "<TOKEN>",
+            r"""["']auth["'][ \t]?:[ \t]?["']([\w+/]{12,}={0,2})["']""",
+            [r"[\"']auth[\"'][ \t]?:"],
+            check=is_login,
         ),
         *(Rule("password", "<PASSWORD>", pattern, keywords, check=is_password) for pattern, keywords in PLACES),
         Rule(
@@ -294,7 +340,18 @@ def own_rules() -> list[Rule]:
             "generic-api-key",
             "<API_KEY>",
             SECRET + BECOMES + r"""["'`]([\w.=+/-]{20,150})["'`]""",
-            [r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`][\w.=+/-]{20}"""],  # rarer than `key` or `auth`
+            [
+                r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`][\w.=+/-]{20}""",
+                r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=][ \t]*[\w.:\[\]]*[(bru]["'`]""",
+            ],  # rarer than `key` or `auth`
+            entropy=3.5,
+            check=is_random,
+        ),
+        Rule(
+            "generic-api-key",
+            "<API_KEY>",
+            LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,150})["'`]""",
+            [rf"(?:secret|token|key|credential|auth){OR_LITERAL}"],
             entropy=3.5,
             check=is_random,
         ),
