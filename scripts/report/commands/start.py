@@ -203,10 +203,22 @@ def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
     found = clones_below(folder)
     if not found:
         raise UserError(f"{folder}: no git repository in it; give a clone, or a folder of clones, with their history")
-    clones = [clone for clone in map(look, found) if clone.languages]
+    clones, unreadable = [], []
+    for path in found:
+        try:
+            clone = look(path)
+        except UserError as error:
+            unreadable.append(str(error))
+            continue
+        if clone.languages:
+            clones.append(clone)
+    if unreadable and not clones:
+        raise UserError("; ".join(unreadable))
     files = sum(clones_files(clones).values())
     if files < LEAST:
         raise UserError(f"{folder}: {files} files of code; at least {LEAST} are needed to train and to hold some out")
+    for line in unreadable:
+        print(f"warning: left out: {line}")
     for clone in clones:
         counted = ", ".join(f"{count:,} {language}" for language, count in clone.languages.most_common(SHOWN))
         print(f"{clone.path}: last commit {clone.day}, {counted}")

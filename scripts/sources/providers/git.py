@@ -131,9 +131,13 @@ def newest(folder: Path, work: Path) -> str:
     repository = empty_repository(work, NO_FILTER)
     fetched = run_git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", "--", str(folder.resolve()), "HEAD")
     if fetched.returncode:
-        why = "it is a partial clone; clone it whole"
-        if not is_partial(folder):
-            why = error_line(fetched.stderr)
+        why = error_line(fetched.stderr)
+        if is_partial(folder):
+            why = "it is a partial clone; clone it whole"
+        elif "find remote ref HEAD" in fetched.stderr:
+            why = "it has no commit yet"
+        elif "mismatched algorithms" in fetched.stderr:
+            why = "its object format is SHA-256, and only repositories with SHA-1 are read"
         raise UserError(f"{folder}: no commit to pin: {why}")
     return run_git(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").stdout.strip()
 

@@ -122,8 +122,22 @@ def test_what_is_no_repository_or_has_no_commit_is_one_line(tmp_path):
         with pytest.raises(UserError, match=f"{given}: no such file or folder"):
             start(given, "local")
     subprocess.run(["git", "init", "--quiet", tmp_path / "empty"], check=True)
-    with pytest.raises(UserError, match="empty: no commit to pin"):
+    with pytest.raises(UserError, match="empty: no commit to pin: it has no commit yet"):
         start(tmp_path / "empty", "local")
+
+
+def test_of_several_clones_those_that_cannot_be_read_are_left_out_and_named(tmp_path, capsys):
+    repository(tmp_path / "mine/good", 40)
+    subprocess.run(["git", "init", "--quiet", tmp_path / "mine/empty"], check=True)
+    other = repository(tmp_path / "mine/other", 3)
+    shutil.rmtree(other / ".git")
+    subprocess.run(["git", "init", "--quiet", "--object-format=sha256", other], check=True)
+    commit(other)
+    start(tmp_path / "mine", "local")
+    assert loaded("mine").experiment.corpus.compose["own"].sources == ["good"]
+    left_out = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: left out: ")]
+    assert len(left_out) == 2 and left_out[0].endswith("mine/empty: no commit to pin: it has no commit yet")
+    assert "mine/other: no commit to pin: its object format is SHA-256" in left_out[1]
 
 
 def test_a_partial_clone_is_named_as_such(tmp_path):
