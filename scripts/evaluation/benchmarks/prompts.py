@@ -8,6 +8,8 @@ braces close that the head opened (CodeGeeX, codegeex/benchmark/utils.py, which 
 comments). In a chat answer the first code block that defines the function is used (`block`), else the whole answer.
 """
 
+import ast
+import builtins
 import re
 
 from scripts.evaluation.generation.examples import Prompt
@@ -94,7 +96,7 @@ def block(problem: Problem, answer: str) -> str:
     """The code in an answer; what a reasoning model thinks before it is no part of it.
 
     Of several blocks it is the first that defines the function, else the first that names it; of a problem that asks
-    for a whole program the last one.
+    for a whole program the last one. Python's blocks that define what this one calls stand before it.
     """
     answer = answer.rpartition("</think>")[2]
     blocks = fenced(answer)
@@ -104,7 +106,54 @@ def block(problem: Problem, answer: str) -> str:
         return blocks[-1]
     defining = [code for code in blocks if defines(problem, code)]
     naming = [code for code in blocks if problem.entry in code]
-    return (defining or naming or blocks)[0]
+    chosen = (defining or naming or blocks)[0]
+    if problem.language == "python" and len(blocks) > 1:
+        return with_helpers(chosen, [code for code in blocks if code != chosen])
+    return chosen
+
+
+def names(code: str) -> tuple[set[str], set[str]]:
+    """Names that Python code uses and does not define, and those that it defines at its top level.
+
+    Both are empty if it does not parse.
+    """
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(), set()
+    used, bound, top = set(), set(dir(builtins)), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(node.id)
+        elif isinstance(node, ast.Name):
+            bound.add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            top.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            top.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Assign):
+            top.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return used - bound, top
+
+
+def with_helpers(code: str, others: list[str]) -> str:
+    """A block of Python with those of the others before it that define names that it uses."""
+    missing, helpers = names(code)[0], []
+    for _ in others:  # a helper may need another one
+        for other in others:
+            used, defined = names(other)
+            if missing & defined and other not in helpers:
+                helpers.append(other)
+                missing |= used
+    before = [other for other in others if other in helpers]
+    return "\n".join([*before, code])
 
 
 def completed(problem: Problem, text: str) -> str:

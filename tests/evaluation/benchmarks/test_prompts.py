@@ -63,6 +63,10 @@ ANSWERS = {
     "<think>```\ndef f(x): return 1\n```\nNo.</think>\n```\ndef f(x): return 2\n```<|im_end|>": "def f(x): return 2\n",
     "```python\r\ndef f(x): return 2\r\n```\r\n": "def f(x): return 2\n",
     "```python\n    return 2\n```\nAs in\n```\ny = 1\n```": "    return 2\n",
+    # helpers in other blocks, of which one needs an import; a block of examples is none
+    "```\ndef f(x): return g(x)\n```\n```\ndef g(x): return math.pi\n```\n```\nimport math\n```\n```\nf(1)\n```": (
+        "def g(x): return math.pi\n\nimport math\n\ndef f(x): return g(x)\n"
+    ),
 }
 
 
