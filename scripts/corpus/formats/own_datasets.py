@@ -191,10 +191,10 @@ def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict,
 
 def split_identity(example: dict, digest: bytes) -> bytes:
     """A hash by which an example's split is chosen: of the first question of a chat, so that no question is asked in
-    training and in test; else of its content."""
+    training and in test, whatever its case and spaces; else of its content."""
     for turn in example.get("messages", ()):
         if turn["role"] == "user":
-            return text_digest(turn["content"].strip())
+            return text_digest(" ".join(turn["content"].casefold().split()))
     return digest
 
 
