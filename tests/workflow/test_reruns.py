@@ -86,12 +86,12 @@ def add_gamma(clone):
 
 
 def another_machine(clone):
-    clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 2\nhost_memory_gib: 64")
+    clone.replace("config/machines/local.yaml", "micro_batch: 2", "micro_batch: 1\nhost_memory_gib: 64")
 
 
 def another_plan(clone):
     """Another speed of the machine, another plan, and other code to make plans with."""
-    clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 4\ncpu_tflops: 0.021\nmfu: 0.31")
+    clone.replace("config/machines/local.yaml", "micro_batch: 2", "micro_batch: 2\ncpu_tflops: 0.021\nmfu: 0.31")
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
