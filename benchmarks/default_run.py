@@ -3,6 +3,7 @@
 python -m benchmarks.default_run      # stores docs/figures/default.json; `make docs` writes it into the README
 """
 
+import resource
 import subprocess
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ def main() -> None:
     start = time.monotonic()
     subprocess.run(["snakemake", "--profile", "local", "results/eval.json"], check=True)
     minutes = round((time.monotonic() - start) / 60, 1)
+    gigabytes = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9, 1)  # of the largest process
     question = read_json(Path("results/eval.json"))["question"]
     conditions = [["condition", "bits per byte", "95% interval"]]
     for row in question["conditions"]:
@@ -26,7 +28,7 @@ def main() -> None:
     about = (
         "environment installed; two cores, fp32; base and networkx downloaded; Holm's correction over the differences"
     )
-    store("default", {"minutes": Value(minutes, " minutes")}, about, tables)
+    store("default", {"minutes": Value(minutes, " minutes"), "memory": Value(gigabytes, " GB")}, about, tables)
 
 
 if __name__ == "__main__":
