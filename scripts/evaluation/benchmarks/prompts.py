@@ -11,6 +11,7 @@ comments). In a chat answer the first code block that defines the function is us
 import ast
 import builtins
 import re
+import warnings
 
 from scripts.evaluation.generation.examples import Prompt
 from scripts.judge.problem import BEGINS, Problem
@@ -118,7 +119,8 @@ def names(code: str) -> tuple[set[str], set[str]]:
     Both are empty if it does not parse.
     """
     try:
-        tree = ast.parse(code)
+        with warnings.catch_warnings(action="ignore"):  # as of "\\d"
+            tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
     used, bound, top = set(), set(dir(builtins)), set()
