@@ -8,9 +8,9 @@ braces close that the head opened (CodeGeeX, codegeex/benchmark/utils.py, which 
 comments). In a chat answer the first code block that defines the function is used (`block`), else the whole answer.
 """
 
-import ast
 import builtins
 import re
+import symtable
 import warnings
 
 from scripts.evaluation.generation.examples import Prompt
@@ -79,9 +79,8 @@ def fenced(answer: str) -> list[str]:
         if opened is None:
             opened, lines = fence, []
             continue
-        inside = (
-            fence and len(fence["indent"].expandtabs()) > len(opened["indent"].expandtabs()) + 3
-        )  # as in a docstring
+        # one that is indented further is text of the block, as in a docstring
+        inside = fence and len(fence["indent"].expandtabs()) > len(opened["indent"].expandtabs()) + 3
         ends = fence and fence["marks"].startswith(opened["marks"]) and not fence["info"].strip()[:1].isalnum()
         if line is not None and (inside or not ends):
             lines.append(line)
@@ -120,42 +119,28 @@ def names(code: str) -> tuple[set[str], set[str]]:
     """
     try:
         with warnings.catch_warnings(action="ignore"):  # as of "\\d"
-            tree = ast.parse(code)
+            module = symtable.symtable(code, "answer", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
-    used, bound, top = set(), set(dir(builtins)), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            used.add(node.id)
-        elif isinstance(node, ast.Name):
-            bound.add(node.id)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).partition(".")[0])
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            top.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            top.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Assign):
-            top.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return used - bound, top
+    used, scopes = set(), [module]
+    for scope in scopes:
+        scopes += scope.get_children()
+        for symbol in scope.get_symbols():
+            if symbol.is_referenced() and (scope is module or symbol.is_global()):
+                used.add(symbol.get_name())
+    defined = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    return used - defined - set(dir(builtins)), defined
 
 
 def with_helpers(code: str, others: list[str]) -> str:
     """A block of Python with those of the others before it that define names that it uses."""
-    missing, helpers = names(code)[0], []
+    missing, known, helpers = names(code)[0], [(other, *names(other)) for other in others], set()
     for _ in others:  # a helper may need another one
-        for other in others:
-            used, defined = names(other)
-            if missing & defined and other not in helpers:
-                helpers.append(other)
-                missing |= used
-    before = [other for other in others if other in helpers]
-    return "\n".join([*before, code])
+        for other, used, defined in known:
+            if missing & defined:
+                helpers.add(other)
+                missing = missing | used
+    return "\n".join([*(other for other in others if other in helpers), code])
 
 
 def completed(problem: Problem, text: str) -> str:
