@@ -1,4 +1,4 @@
-"""Format text: enumerations, durations, code blocks of Markdown; tell Han (Chinese) characters from others."""
+"""Format text: enumerations, durations, code blocks of Markdown; tell Han (Chinese) characters and answers of chats."""
 
 import re
 
@@ -28,3 +28,8 @@ def code_block(text: str, language: str = "") -> str:
     fence = "`" * max([3, *(len(run) + 1 for run in runs)])
     end = "" if text.endswith("\n") else "\n"
     return f"{fence}{language}\n{text}{end}{fence}"
+
+
+def is_target(turn: dict) -> bool:
+    """Whether a turn of a chat is an answer to train on and to score; one with `weight: 0` is only seen."""
+    return turn["role"] == "assistant" and turn.get("weight") != 0

@@ -20,6 +20,7 @@ import pyppmd
 from scripts.common.cli import parser, run
 from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.progress import Progress
+from scripts.common.text import is_target
 from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
 from scripts.evaluation.suites.perplexity import BASELINES
 from scripts.experiment.layout import split_file
@@ -58,7 +59,7 @@ def spans(example: dict) -> list[tuple[bytes, bytes]]:
         return [(b"", example["text"].encode())]
     found, before = [], ""
     for turn in example["messages"]:
-        if turn["role"] == "assistant" and turn.get("weight") != 0:
+        if is_target(turn):
             found.append((before.encode(), turn["content"].encode()))
             before = ""
         else:

@@ -18,10 +18,8 @@ from scripts.experiment.settings.corpus import CHAT_FIELDS
 TOOLS, MEDIA = ("tools", "functions"), ("images", "image", "videos", "video", "audios", "audio")
 LABELS = ("label", "kto_tag")  # whether the answer is desired
 # by which other tools leave an answer, or a whole chat, out of the loss: where it is false, and where it is true
-TRAINED, MASKED = (
-    ("weight", "train", "training", "trainable", "train_on_turn", "loss", "loss_scale"),
-    ("mask", "masked"),
-)
+TRAINED = ("weight", "train", "training", "trainable", "train_on_turn", "loss", "loss_scale")
+MASKED = ("mask", "masked")
 BESIDE = (*TOOLS, *MEDIA, *LABELS, *TRAINED, *MASKED)
 NO_TOOLS = ("", "[]", "{}", "null")  # tools as JSON text
 # roles as ShareGPT, OpenAI and Gemini write them, in lower case

@@ -27,6 +27,7 @@ from scripts.common.files import jsonl_writer
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
+from scripts.common.text import is_target
 from scripts.corpus.formats.chat_forms import ROLE_OF, BadRecord, messages_in, untrained_key
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
@@ -80,7 +81,7 @@ def chat_of(
     # an empty question, or nothing at all before an answer, would teach to answer what was not asked
     if not questions or not all(questions) or spoken[0]["role"] == "assistant":
         return turns, "no_question"
-    if all(turn.get("weight") == 0 for turn in spoken if turn["role"] == "assistant"):
+    if not any(map(is_target, spoken)):
         raise BadRecord("untrained_answer", f"{record_place}: all of its answers are marked as not to be trained on")
     return turns, None
 

@@ -340,10 +340,10 @@ def own_rules() -> list[Rule]:
             "generic-api-key",
             "<API_KEY>",
             SECRET + BECOMES + r"""["'`]([\w.=+/-]{20,150})["'`]""",
-            [
+            [  # rarer than `key` or `auth`
                 r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`][\w.=+/-]{20}""",
                 r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=][ \t]*[\w.:\[\]]*[(bru]["'`]""",
-            ],  # rarer than `key` or `auth`
+            ],
             entropy=3.5,
             check=is_random,
         ),

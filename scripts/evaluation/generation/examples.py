@@ -16,6 +16,7 @@ from typing import NamedTuple
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import NAME, read_manifest
+from scripts.common.text import is_target
 from scripts.experiment.machine_files import read_yaml
 from scripts.languages import syntaxes
 
@@ -88,10 +89,8 @@ def shortened(examples: list[dict], characters: int | None) -> list[dict]:
 
 def split_chat(chat: dict) -> tuple[list[dict], str]:
     """(prompt, reference): all messages before the last answer that is not empty and trained on, and that answer."""
-    messages, last = chat["messages"], 0
-    for place, turn in enumerate(messages):
-        if turn["role"] == "assistant" and turn["content"].strip() and turn.get("weight") != 0:
-            last = place
+    messages = chat["messages"]
+    last = max(place for place, turn in enumerate(messages) if is_target(turn) and turn["content"].strip())
     return messages[:last], messages[last]["content"]
 
 

@@ -120,17 +120,15 @@ def decontaminated(experiment: Experiment, suites: dict[str, Record]) -> list[st
 
 
 def check_tokens(experiment: Experiment, name: str) -> None:
-    """Check tokenizer, mixtures and rows.
+    """Check mixtures.
 
     Args:
         name: the experiment's file, for errors.
 
     Raises:
-        UserError: a mixture has the name of a dataset or a part that is not a dataset, a setting is only for
-            experiments without `training`, or the tokenizer's folder lacks a file.
+        UserError: a mixture has the name of a dataset, or a part that is not a dataset.
     """
-    tokens = experiment.tokens
-    for mixture, settings in tokens.mix.items():
+    for mixture, settings in experiment.tokens.mix.items():
         if mixture in experiment.corpus.compose:
             raise UserError(f"{name}: tokens.mix.{mixture}: this names a dataset; give the mixture another name")
         for part in settings.parts:

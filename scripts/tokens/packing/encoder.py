@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from scripts.common.errors import UserError
+from scripts.common.text import is_target
 from scripts.tokens.packing.chat_template import ChatTemplate, Content
 from scripts.tokens.packing.text_engine import TextEngine
 from scripts.tokens.packing.tokenizer_files import INFILL_END, TokenizerFiles, spelled_tokens
@@ -220,7 +221,7 @@ class _Batch:
                     if header:
                         self.add_text(header, later=number > 0)
                     return after
-                if example["messages"][part[-2].number].get("weight") != 0:
+                if is_target(example["messages"][part[-2].number]):
                     self.answers.append((len(self.parts), text, len(header)))
             self.add_text(text, later=number > 0)
         return None
