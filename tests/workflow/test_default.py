@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+import torch
 import yaml
 from transformers import AutoTokenizer
 
@@ -10,9 +11,10 @@ from scripts.common.files import read_json
 from scripts.evaluation.results.conditions import ANSWERS
 from scripts.experiment.layout import Layout
 from scripts.release.card import check_release
+from scripts.release.proof import stranger_model
 from scripts.release.release import samples_of
 from tests.workflow.conftest import ROOT, checkout
-from tests.workflow.engine import Engine
+from tests.workflow.engine import Engine, below_the_best
 
 SMALL = {
     "extends": "config/config.yaml",
@@ -24,7 +26,7 @@ SMALL = {
         }
     },
     "evaluation": {
-        "perplexity": {"documents": 6, "max_characters": 500, "context": 192, "stride": 96},
+        "perplexity": {"documents": 6, "max_characters": 300, "context": 192, "stride": 96},
         "completion": {"tasks": 1, "max_new_tokens": 8},
         "qa": {"documents": 1, "max_new_tokens": 4},
         "gate": {"gates": []},
@@ -69,6 +71,7 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     copy = shutil.copytree(clone.root / "results/release/chat", tmp_path / "elsewhere/chat")
     assert check_release(copy) == []
     tokenizer, engine = AutoTokenizer.from_pretrained(copy), Engine(copy / "own-code-chat-f16.gguf")
+    model = stranger_model(copy)
     settings = evaluation["inputs"]["experiment"]["evaluation"]
     completions = samples_of(Layout(clone.root / "results"), "chat", ["own", "chat"], settings).completions
     assert len(completions) >= 3
@@ -76,4 +79,8 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
         text = prompt
         if not isinstance(prompt, str):
             text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-        assert engine.complete(text, tokens, penalty).startswith(written)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        again = model.generate(torch.tensor([ids]), max_new_tokens=tokens, do_sample=False, repetition_penalty=penalty)
+        assert tokenizer.decode(again[0, len(ids) :], skip_special_tokens=True).startswith(written)
+        made = engine.complete(text, tokens, penalty)
+        assert bool(made) == bool(written) and below_the_best(model, ids, made, penalty) < 0.1

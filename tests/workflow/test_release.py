@@ -20,7 +20,7 @@ from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release
 from scripts.release.gguf_file import check_gguf
 from scripts.release.proof import ODD_TEXTS, Samples, failed, prove, stranger_model
 from scripts.release.release import samples_of, write_model
-from tests.workflow.engine import Engine
+from tests.workflow.engine import Engine, below_the_best
 
 pytestmark = pytest.mark.fault("a release", "release")
 
@@ -66,12 +66,9 @@ def test_llama_cpp_cuts_every_text_and_chat_as_transformers_does_and_writes_the_
         prompt = engine.ask("/apply-template", messages=chat[:-1])["prompt"]
         assert prompt == tokenizer.apply_chat_template(chat[:-1], tokenize=False, add_generation_prompt=True)
     model = stranger_model(released)
-    equal = 0
     for text in [text for text in composed if text in samples.texts][:8]:
-        ids = tokenizer(text, return_tensors="pt")
-        made = model.generate(**ids, max_new_tokens=12, do_sample=False)[0, ids["input_ids"].shape[1] :]
-        equal += engine.complete(text, 12) == tokenizer.decode(made, skip_special_tokens=True)
-    assert equal >= 6  # matrices in float16 may turn a tie of a model that has learned next to nothing
+        written = engine.complete(text, 12)
+        assert written and below_the_best(model, tokenizer(text)["input_ids"], written) < 0.1
 
 
 def test_the_cards_snippet_runs_as_it_stands(released):
