@@ -22,7 +22,7 @@ from scripts.languages import BY_CONTENT, completions, extensions_of
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
 from scripts.sources.providers.git_process import run_git
-from scripts.sources.tables.from_folder import check_absent, location_of, name_of, write_sources
+from scripts.sources.tables.from_folder import check_absent, location_of, name_of, number_equal_names, write_sources
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
 from scripts.training.planning.overview import print_plans
@@ -104,19 +104,17 @@ def steps() -> int:
 
 
 def table_of(clones: list[Clone]) -> list[dict[str, str]]:
-    """The rows of the clones, and of the default's other code, by which is measured what fine-tuning forgets."""
-    rows, names = [], Counter()
-    for clone in clones:
-        name = name_of(clone.path.with_name(clone.path.name.removesuffix(".git")))
-        names[name] += 1
-        if names[name] > 1:
-            name += f"-{names[name]}"
-        language = clone.languages.most_common(1)[0][0]
-        cells = (name, "git", location_of(clone.path.resolve()), clone.commit, language, "high", UNKNOWN)
-        rows.append(dict(zip(COLUMNS, cells, strict=True)))
+    """The rows of the default's other code, by which is measured what fine-tuning forgets, and of the clones."""
+    rows = []
     for source in read_sources(Path("config/sources.tsv")):
         if source.kind == "sdist":
             rows.append({column: getattr(source, column) for column in COLUMNS})
+    for clone in clones:
+        name = name_of(clone.path.with_name(clone.path.name.removesuffix(".git")))
+        language = clone.languages.most_common(1)[0][0]
+        cells = (name, "git", location_of(clone.path.resolve()), clone.commit, language, "high", UNKNOWN)
+        rows.append(dict(zip(COLUMNS, cells, strict=True)))
+    number_equal_names(rows)
     return rows
 
 
@@ -266,7 +264,9 @@ def start(given: Path, profile: str) -> None:
     if not os.access(given, os.R_OK):
         raise UserError(f"{given}: it may not be read by this user")
     stem = given.resolve().name.partition(".")[0] or given.resolve().name
-    name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-") or "mine"
+    name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-")
+    if name in ("", DEFAULT.stem):
+        name = "mine"
     experiment = EXPERIMENTS / f"{name}.yaml"
     check_absent(experiment)
     check_absent(experiment.with_suffix(".tsv"))

@@ -104,14 +104,18 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     for row in rows:
         if names[row["name"]] > 1:
             row["name"] += f"-{row['language']}-{row['priority']}"
-    used = set()
-    for row in rows:  # names that differ in signs alone, as `a b` and `a-b`
-        name = row["name"]
-        row["name"] = next(
-            candidate for candidate in chain([name], (f"{name}-{n}" for n in count(2))) if candidate not in used
-        )
-        used.add(row["name"])
+    number_equal_names(rows)
     return rows
+
+
+def number_equal_names(rows: list[dict[str, str]]) -> None:
+    """Append a number to each name that an earlier row has, as folders give that differ in signs alone."""
+    used = set()
+    for row in rows:
+        name = row["name"]
+        candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+        row["name"] = next(candidate for candidate in candidates if candidate not in used)
+        used.add(row["name"])
 
 
 def name_of(repository: Path) -> str:
@@ -151,7 +155,7 @@ def write_sources(rows: list[dict[str, str]], path: Path) -> None:
 
 def check_absent(path: Path) -> None:
     if path.exists():
-        raise UserError(f"{path}: already there; remove it first, or choose another name")
+        raise UserError(f"{path}: already there; remove or rename it first")
 
 
 def make_table(folder: Path, out: Path) -> None:

@@ -73,6 +73,15 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
 
 
+def test_clones_of_equal_names_are_numbered_and_the_other_code_keeps_its_own(tmp_path):
+    for name in ("a/tool", "b/tool", "networkx"):
+        repository(tmp_path / "config" / name, 15)
+    start(tmp_path / "config", "local")  # no experiment `config`, which is the default
+    view = loaded("mine")
+    assert view.experiment.corpus.compose["own"].sources == ["tool", "tool-2", "networkx-2"]
+    assert view.sources["networkx"].kind == "sdist"
+
+
 def test_the_language_of_each_clone_is_read_however_many_there_are(tmp_path):
     sizes = {".java": 60, ".rb": 50, ".js": 40, ".go": 20, ".rs": 10}
     for ending, files in sizes.items():
@@ -200,6 +209,6 @@ def test_a_file_without_chats_is_one_line_and_nothing_is_written(tmp_path, conte
 
 def test_nothing_that_is_there_is_overwritten(tmp_path):
     Path("config/mine.yaml").write_text("experiment: mine\n")
-    with pytest.raises(UserError, match=r"config/mine.yaml: already there; remove it first"):
+    with pytest.raises(UserError, match=r"config/mine.yaml: already there; remove or rename it first"):
         start(repository(tmp_path / "mine", 40), "local")
     assert Path("config/mine.yaml").read_text() == "experiment: mine\n"

@@ -119,7 +119,7 @@ def test_folder_whose_name_no_table_can_hold_is_left_out_and_named(name, tmp_pat
 def test_table_from_a_tree_never_overwrites(tree, tmp_path):
     out = tmp_path / "t.tsv"
     out.write_text("mine")
-    with pytest.raises(UserError, match=f"^{out}: already there; remove it first, or choose another name$"):
+    with pytest.raises(UserError, match=f"^{out}: already there; remove or rename it first$"):
         make_table(tree, out)
     assert out.read_text() == "mine"
 
