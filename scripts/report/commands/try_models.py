@@ -4,7 +4,6 @@ stagecraft try own --at scripts/cli.py:60
 stagecraft try chat --chat "Write the documentation of this Python function: ..."
 """
 
-from itertools import chain
 from pathlib import Path
 
 from scripts.common.errors import UserError
@@ -30,22 +29,31 @@ def text_before(place: str) -> tuple[str, str]:
         UserError: it names no line of a file.
     """
     path, _, line = place.rpartition(":")
-    if not line.isdigit() or not Path(path).is_file():
+    if not path or not line.isdigit():
         raise UserError(f"--at {place}: must be FILE:LINE, as scripts/cli.py:60")
+    if not Path(path).is_file():
+        raise UserError(f"--at {place}: no file {path}")
     lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     if not 1 < int(line) <= len(lines) + 1:
         raise UserError(f"--at {place}: {path} has {len(lines)} lines; give one from 2 to {len(lines) + 1}")
     return path, "".join(lines[: int(line) - 1])
 
 
-def retrieved(experiment: Experiment, layout: Layout, query: str) -> str:
-    """Training code that resembles the query; empty where the experiment retrieves from nothing."""
+def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | None = None) -> str:
+    """Training code that resembles the query; empty where the experiment retrieves from nothing.
+
+    Args:
+        path: of a file whose own code is left out: it holds what the models are to write.
+    """
     retrieval = experiment.evaluation.perplexity.retrieval
     if retrieval is None:
         return ""
-    documents = chain.from_iterable(
-        read_jsonl(split_file(layout.dataset(name), "train")) for name in retrieval.datasets
-    )
+    documents = []
+    for name in retrieval.datasets:
+        for document in read_jsonl(split_file(layout.dataset(name), "train")):
+            within = document["id"].partition("/")[2]  # behind the name of its source
+            if path is None or not str(Path(path).resolve()).endswith(f"/{within}"):
+                documents.append(document)
     return Pieces(documents).before(query)
 
 
@@ -67,7 +75,7 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
             raise UserError(f"{layout.model(model)}: no model there yet; run the experiment first")
     if at:
         path, before = text_before(at)
-        code = retrieved(experiment, layout, f"{path}\n{last_lines(before, QUERY)}")
+        code = retrieved(experiment, layout, f"{path}\n{last_lines(before, QUERY)}", path)
         prompts: list[Prompt] = [last_lines(before, CHARACTERS)]
         prompts.append(code + prompts[0])
     else:

@@ -24,6 +24,7 @@ def asked(tmp_path, monkeypatch):
         (tmp_path / "results/training" / model).mkdir(parents=True)
         (tmp_path / "results/training" / model / "manifest.json").write_text("{}")
     examples = [{"id": "s/paths.py", "text": "def joined_paths(path):\n    return path\n"}]
+    examples.append({"id": "s/a.py", "text": CODE})  # the file of the place itself
     write_jsonl(tmp_path / "results/corpus/compose/code/train.jsonl.zst", examples)
     (tmp_path / "a.py").write_text(CODE)
 
@@ -65,7 +66,7 @@ def test_a_chat_is_answered_by_the_last_stage_alone_where_nothing_is_found(asked
         (None, "a.py:2", "x", "give either --at FILE:LINE or --chat TEXT"),
         ("nowhere", "a.py:2", None, "nowhere: no such stage; known: pretrain, sft"),
         (None, "a.py", None, "--at a.py: must be FILE:LINE"),
-        (None, "b.py:3", None, "--at b.py:3: must be FILE:LINE"),
+        (None, "b.py:3", None, "--at b.py:3: no file b.py"),
         (None, "a.py:9", None, "--at a.py:9: a.py has 5 lines; give one from 2 to 6"),
     ],
 )
