@@ -8,7 +8,7 @@ imports are spent once. What such a program executes in its place (os.execvp, as
 in the same process. In another folder than this checkout a program imports the modules of scripts/ that lie there.
 A signal to the program that stands for a fork (tests/forked_python.py) reaches the fork, SIGKILL too. Real programs
 are started where a test is about process groups or parents (torchrun killed under its ranks, Snakemake killed on a
-cluster), in the soak tests, and by one smoke run, that of two-stage-nope.
+cluster), and in the soak tests.
 """
 
 import atexit

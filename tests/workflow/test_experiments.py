@@ -59,11 +59,7 @@ def test_an_experiments_own_command_plans_every_stage(shared_clone, name):
 
 def smoke(shared_clone: Clone, name: str) -> tuple[Path, dict]:
     """(results root, eval.json) of `make smoke`."""
-    programs = (
-        [Path(sys.executable).parent]
-        if shared_clone.real
-        else [Path(forked.python()).parent, Path(sys.executable).parent]
-    )
+    programs = [Path(forked.python()).parent, Path(sys.executable).parent]
     environment = {**os.environ, "PATH": ":".join([*map(str, programs), os.environ["PATH"]])}
     line = ["make", "--no-print-directory", "--old-file", "env", "smoke", f"EXPERIMENT={name}"]
     done = subprocess.run(line, cwd=shared_clone.root, env=environment, capture_output=True, text=True, check=False)
@@ -134,7 +130,7 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
     assert 0 < low <= gates["answer_seconds"]["value"] <= high
 
 
-def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shared_clone, real):
+def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shared_clone):
     results, evaluation = smoke(shared_clone, "two-stage-nope")
     for stage in ("adapt", "whole"):
         summary(evaluation, stage, sharding="zero2", processes=2)

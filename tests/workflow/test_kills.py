@@ -2,7 +2,7 @@
 
     KILLS=20 SOAK=benchmarks/soak.md pytest -s tests/workflow/test_kills.py      # as `make soak` does
 
-KILLS is the number of kills (4 in CI), SEED decides their moments, SOAK names a file for the table of results. With
+KILLS is the number of kills (2 in CI), SEED decides their moments, SOAK names a file for the table of results. With
 SOAK all programs are started; without it they are forks (tests/forked.py), which a `kill -9` ends as surely.
 """
 
@@ -210,7 +210,7 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninter
     finished, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(Clone, "real", "SOAK" in os.environ)
-    kills, seed = int(os.environ.get("KILLS", 4)), int(os.environ.get("SEED", 0))
+    kills, seed = int(os.environ.get("KILLS", 2)), int(os.environ.get("SEED", 0))
     print(f"{kills} kills, seed {seed}")
     draw = random.Random(seed)
     clone = finished.copy(tmp_path / "clone")
@@ -228,9 +228,9 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninter
     duration = time.monotonic() - began
 
     began, rows = time.monotonic(), []
-    while len(rows) < kills:
+    while len(rows) < kills or not any("half-written" in at for *_, at in rows):
         expected = expected_starts(clone)
-        if len(rows) % 2:
+        if len(rows) % 2 == 0:
             saves, files = draw.randrange(8), draw.randrange(5)
             moment, due = f"save {saves + 1} of a start, {files} files written", saving(clone, saves, files)
         else:
@@ -248,6 +248,5 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninter
     done = clone.snakemake(TARGET)
     assert_started(done.stdout + done.stderr, expected)
     assert outcome(clone) == outcome(straight)
-    assert any("half-written" in at for *_, at in rows)
     if "SOAK" in os.environ:
         Path(os.environ["SOAK"]).write_text(table(rows, seed, duration, time.monotonic() - began))

@@ -2,29 +2,27 @@
 runs does."""
 
 import logging
-import signal
-import subprocess
-import sys
+import multiprocessing
 
 from torch.utils.file_baton import FileBaton
 
 from scripts.training.engine import parallel as deepspeed_builds
 
-BUILD = """
-import sys, time
-from torch.utils.file_baton import FileBaton
-from scripts.training.engine.parallel import clear_stale_locks
-clear_stale_locks()
-print([FileBaton(lock).try_acquire() for lock in sys.argv[2:]], flush=True)
-time.sleep(float(sys.argv[1]))
-"""
+FORK = multiprocessing.get_context("fork")
 
 
-def build(locks, seconds):
-    """A process that has begun to build, and whether it got each lock."""
-    command = [sys.executable, "-c", BUILD, str(seconds), *locks]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    return process, process.stdout.readline().strip()
+def build(locks, ends):
+    """A process that has begun to build and waits for `ends`, and whether it got each lock."""
+
+    def work(answers):
+        deepspeed_builds.clear_stale_locks()
+        answers.put([FileBaton(str(lock)).try_acquire() for lock in locks])
+        ends.wait()
+
+    answers = FORK.Queue()
+    process = FORK.Process(target=work, args=(answers,), daemon=True)
+    process.start()
+    return process, answers.get(timeout=60)
 
 
 def test_a_killed_build_is_taken_over_and_a_running_one_is_waited_for(tmp_path, monkeypatch):
@@ -32,15 +30,18 @@ def test_a_killed_build_is_taken_over_and_a_running_one_is_waited_for(tmp_path, 
     locks = [tmp_path / name / "lock" for name in ("cpu_adam", "py311_cpu/shm_comm")]  # with and without that variable
     for lock in locks:
         lock.parent.mkdir(parents=True)
-    killed, got = build(locks, 60)
-    assert got == "[True, True]"
-    assert build(locks, 0)[1] == "[False, False]"  # beside one that runs, also started the same way
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    never, at_once = FORK.Event(), FORK.Event()
+    at_once.set()
+    killed, got = build(locks, never)
+    assert got == [True, True]
+    assert build(locks, at_once)[1] == [False, False]  # beside one that runs, also started the same way
+    killed.kill()
+    killed.join()
     for lock in locks:
         assert lock.exists() and not FileBaton(str(lock)).try_acquire()  # what PyTorch would wait for, for good
-    following, got = build(locks, 0)
-    assert got == "[True, True]" and following.wait() == 0
+    following, got = build(locks, at_once)
+    following.join()
+    assert got == [True, True] and following.exitcode == 0
 
 
 def test_a_missing_build_folder_is_created(tmp_path, monkeypatch):

@@ -42,7 +42,8 @@ def ranks(origin, shards, tmp_path):
             process.kill()
 
 
-@pytest.mark.parametrize("by_launch", [True, pytest.param(False, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("by_launch", [True, False])
 def test_ranks_end_within_seconds_of_a_kill_of_torchrun(ranks, by_launch):
     torchrun, children = ranks(by_launch)
     torchrun.send_signal(signal.SIGKILL)

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import math
 import os
-import subprocess
 import sys
 import types
 
@@ -181,7 +180,7 @@ def test_each_logged_step_of_a_stage_has_rate_memory_and_an_empty_mfu_on_the_cpu
 def test_wandb_that_is_not_installed_is_a_one_line_error_with_the_remedy(origin, shards, tmp_path):
     (tmp_path / "monitoring.yaml").write_text("wandb: code\n")
     words = [*command(origin, shards, tmp_path), "--monitoring", str(tmp_path / "monitoring.yaml")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = forked.run(words)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: monitoring: wandb is not installed: `uv pip install wandb`")
 

@@ -25,6 +25,7 @@ from scripts.training.planning.resolved_stage import (
     resolve_stage,
     training_steps,
 )
+from tests import forked
 from tests.training.conftest import LENGTH, machine, often, stage
 from tests.training.test_train import command, metrics, run
 
@@ -121,7 +122,7 @@ def test_an_optimizer_is_one_row(origin, shards, tmp_path):
     assert start in text
     table.write_text(text.replace(start, f"{start}    {row}\n"))
     words = command(origin, shards, tmp_path, optimizer="rmsprop", learning_rate=1e-3)
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = forked.run(words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     losses = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
     assert losses[-1] < losses[0] - 0.3

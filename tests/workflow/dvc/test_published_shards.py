@@ -117,6 +117,7 @@ def stalling(port: int, most: int) -> Iterator[tuple[int, threading.Event]]:
         connection.close()
 
 
+@pytest.mark.soak
 def test_over_ssh_a_wrong_key_is_a_one_line_error_and_after_a_killed_pull_the_next_try_pulls(sharded, tmp_path, ssh):
     checkout = publish(sharded, tmp_path / "publisher", ssh)
     late = checkout.clone(tmp_path / "late", pull=False)
