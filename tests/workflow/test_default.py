@@ -21,12 +21,18 @@ SMALL = {
     "corpus": {"split": {"test": 0.03}},
     "training": {
         "train": {
-            "own": {"steps": 2, "warmup_steps": 1, "eval_rows": 4},
+            "own": {"steps": 1, "warmup_steps": 0, "eval_rows": 4},
             "chat": {"steps": 1, "warmup_steps": 0, "eval_rows": 4},
         }
     },
     "evaluation": {
-        "perplexity": {"documents": 6, "max_characters": 300, "context": 192, "stride": 96},
+        "perplexity": {
+            "documents": 6,
+            "max_characters": 300,
+            "context": 192,
+            "stride": 96,
+            "retrieval": {"chunks": 1},
+        },
         "completion": {"tasks": 1, "max_new_tokens": 8},
         "qa": {"documents": 1, "max_new_tokens": 4},
         "gate": {"gates": []},
