@@ -194,9 +194,8 @@ class Index:
         self.jobs: dict[Path, Provenance] = {}
         self.owners: dict[str, Path] = {}  # declared output → provenance file
         self.damaged: dict[Path, str] = {}  # provenance file → what is wrong with it
-        self.copies: dict[
-            Path, Path
-        ] = {}  # one that lies elsewhere, as in `sft.bak` → where it belongs; it counts for nothing
+        # one that lies elsewhere, as in `sft.bak` → where it belongs; it counts for nothing
+        self.copies: dict[Path, Path] = {}
         for path in provenance_files(folders):
             self.read(path)
 
