@@ -50,6 +50,7 @@ COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=2
 # Exit codes of the channel: the candidate's program has ended; its answer is unreadable; a value cannot be passed.
 GONE, UNREADABLE, UNSUPPORTED = 120, 121, 122
 NOT_STARTED = (126, 127)  # the shell's
+HEADERS_LOCK = Lock()
 # Problems whose tests are kept; the samples of one problem are judged one after the other.
 KEPT = 16
 
@@ -103,6 +104,31 @@ def compile_header(header: Path, text: str, flags: str) -> None:
         raise UserError(f"g++ {header.name}: {' '.join(done.stderr.split())[-300:]}")
 
 
+@functools.cache
+def headers_folder() -> tempfile.TemporaryDirectory:
+    """The folder of the compiled headers, for as long as this process lives."""
+    folder = tempfile.TemporaryDirectory(prefix="stagecraft-")
+    Path(folder.name).chmod(0o755)  # readable for the sandbox's user
+    return folder
+
+
+@functools.cache
+def compiled_headers(name: str) -> str:
+    """Compile headers from this project's own text, once in a process, and return their folder in /opt/headers.
+
+    They are what the reference harness includes, or `all` of the standard library for sources that include
+    `bits/stdc++.h`, as MultiPL-E's do. Call it with `HEADERS_LOCK` held.
+    """
+    folder = Path(headers_folder().name) / name
+    folder.mkdir(exist_ok=True)
+    includes = [*INCLUDES, ALL_OF_CPP] if name == "all" else INCLUDES
+    standard = "".join(f"#include <{include}>\n" for include in includes)
+    channel = Path(__file__).with_name("channel.hpp").read_text()
+    compile_header(folder / "tests.hpp", standard + channel, TESTS_FLAGS)
+    compile_header(folder / "candidate.hpp", standard, CANDIDATE_FLAGS)
+    return name
+
+
 @dataclass(frozen=True)
 class Tests:
     """A problem's tests, built: the program, and what the candidate is linked to."""
@@ -120,8 +146,6 @@ class CppJudge:
 
     def __init__(self, sandbox: Sandbox, limits: Limits):
         self.sandbox, self.limits = sandbox, limits
-        self.headers_folder, self.headers_lock = tempfile.TemporaryDirectory(prefix="stagecraft-"), Lock()
-        Path(self.headers_folder.name).chmod(0o755)  # readable for the sandbox's user
         self.lock, self.kept = Lock(), OrderedDict()
 
     def check(self) -> None:
@@ -186,14 +210,15 @@ class CppJudge:
 
     def built(self, script: str, sources: dict[str, str], parts: dict[str, bytes]) -> bytes | Verdict:
         """The output of the compiler for source files and the parts built before, or why it failed."""
+        self.check()
         everything = any(ALL_OF_CPP in text for text in sources.values())
-        with self.headers_lock:
-            headers = self.compiled_headers("all" if everything else "common")
+        with HEADERS_LOCK:
+            headers = compiled_headers("all" if everything else "common")
         texts = {f"/tmp/{name}": text.encode(errors="replace") for name, text in sources.items()}
         compiler = self.sandbox.run(
             ["/bin/sh", "-ec", f"{{ {script}; }} >&2; cat /tmp/out"],
             COMPILING,
-            folders={"/opt/headers": self.headers_folder.name},
+            folders={"/opt/headers": headers_folder().name},
             files={**parts, **texts},
             environment={"HEADERS": headers},
         )
@@ -208,21 +233,6 @@ class CppJudge:
         if unsupported:
             detail = f"{unsupported[0]}\n{detail}"
         return Verdict("environment error" if MISSING.search(errors) else "compile error", detail)
-
-    @functools.cache  # noqa: B019, one instance per run
-    def compiled_headers(self, name: str) -> str:
-        """Compile headers from this project's own text, and return their folder in /opt/headers: what the reference
-        harness includes, or all of the standard library for sources that include `bits/stdc++.h`, as MultiPL-E's do.
-        """
-        self.check()
-        folder = Path(self.headers_folder.name) / name
-        folder.mkdir()
-        includes = [*INCLUDES, ALL_OF_CPP] if name == "all" else INCLUDES
-        standard = "".join(f"#include <{include}>\n" for include in includes)
-        channel = Path(__file__).with_name("channel.hpp").read_text()
-        compile_header(folder / "tests.hpp", standard + channel, TESTS_FLAGS)
-        compile_header(folder / "candidate.hpp", standard, CANDIDATE_FLAGS)
-        return name
 
     def started(self, program: bytes, stdin: int, stdout: int) -> Program:
         """Start one of the two programs; it cannot read its own file."""
