@@ -12,8 +12,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
 known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)" >&2; exit 1; }
 PROFILES = $(sort $(filter-out default,$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml))))
-BY_FILE = --dist loadfile --no-loadscope-reorder
-TWO_WORKERS = --numprocesses 2 $(BY_FILE)
+# three files of tests at a time on any machine, as they wait a lot
+WORKERS = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
 
 help: ## print the targets
@@ -25,13 +25,13 @@ eval: env ## run the default experiment and print its verdict
 	@python -m scripts.report.page --results results --summary
 
 quick: env ## run the tests that need neither torch nor a workflow run (tests/quick.py lists them)
-	pytest --quick --minutes 10 $(TWO_WORKERS)
+	pytest --quick --minutes 10 $(WORKERS)
 
-# The quick tests run first, without torch: one that needs it fails. Of the others three files run at a time on any
-# machine, as they wait a lot. Together they end after an hour at the latest, with the names of the tests that were running.
+# The quick tests run first, without torch: one that needs it fails. Together they end after an hour at the latest, with
+# the names of the tests that were running.
 test: env ## run all tests except the long ones
-	pytest --quick --minutes 10 $(TWO_WORKERS)
-	pytest --rest --minutes 50 --numprocesses 3 $(BY_FILE)
+	pytest --quick --minutes 10 $(WORKERS)
+	pytest --rest --minutes 50 $(WORKERS)
 
 # These tests need system packages (docs/quickstart.md). The table of kills is written to benchmarks/soak.md.
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
@@ -43,7 +43,7 @@ gpu: env ## run the tests that need a CUDA GPU of compute capability 8.0 or more
 
 # These tests need system packages, too. Skipped ones count as not run.
 faults: env ## plant every fault that was thought of and write the table to benchmarks/faults.md
-	pytest -m fault --matrix=benchmarks/faults.md --minutes=50 $(TWO_WORKERS)
+	pytest -m fault --matrix=benchmarks/faults.md --minutes=50 $(WORKERS)
 
 # The command is in the header of the file in config/smoke/. The only source is this repository, at its last commit.
 smoke: env ## run a tiny version of an experiment on the CPU: EXPERIMENT=qwen2.5-7b-code, or another one of config/smoke/

@@ -200,12 +200,15 @@ def test_an_edit_of_a_language_reruns_what_uses_that_part_of_it(tmp_path, monkey
         return {rule: fingerprint.fingerprint(f"scripts.{rule}") for rule in rules}
 
     def changed(name, old, new):
-        before, path = fingerprints(), tmp_path / "scripts/languages" / name
+        nonlocal before
+        path = tmp_path / "scripts/languages" / name
         text = path.read_text() if path.exists() else ""
         assert old in text
         path.write_text(text.replace(old, new, 1) if old else new)
-        return {rule for rule, code in fingerprints().items() if code != before[rule]}
+        earlier, before = before, fingerprints()
+        return {rule for rule, code in before.items() if code != earlier[rule]}
 
+    before = fingerprints()
     try:
         # the tasks leave out tests, whose paths stand among the rules for chats
         chats = {"corpus.compose", "evaluation.completion_tasks"}

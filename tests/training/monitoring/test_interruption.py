@@ -87,7 +87,7 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninter
         ]
 
 
-@pytest.mark.parametrize("sharding", often(["none", "zero2"], ["zero3", "fsdp2"]))
+@pytest.mark.parametrize("sharding", often(["zero2"], ["none", "zero3", "fsdp2"]))
 def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origin, shards, tmp_path, sharding):
     words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG)
     done = signalled(on_ranks(words, 2), tmp_path / "work", 5, lambda: ranks_of(tmp_path / "work")[1])

@@ -13,9 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
-from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.stage_model import freeze_others
-from scripts.training.engine.trainer import Rows, stack
 from scripts.training.optimization.muon import make_muon, muon_groups, split_parameters
 from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK
@@ -93,38 +91,6 @@ def test_one_optimizer_goes_through_a_checkpoint_and_obeys_a_schedule(model, ori
     step_all(model, optimizer, 3)
     step_all(twin, again, 3)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
-
-
-def test_muon_fits_the_tiny_model_to_its_rows_better_than_adamw(origin, shards):
-    """All rows as one batch, 30 steps, linear decay, each at its best rate.
-
-    It is no law: at rates up to 0.03 the two are equal here or AdamW is slightly ahead, and on a linear regression with
-    white inputs (singular values of the target over two decades) AdamW's best loss was 14 times lower than Muon's.
-    """
-    rows = Rows(Shards(shards, "train"))
-    batch = stack([rows[index] for index in range(len(rows))])
-
-    def fitted(make, rate: float) -> float:
-        model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
-        optimizer = make(model, rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 30)
-        for _ in range(30):
-            optimizer.zero_grad()
-            loss = model(**batch, use_cache=False).loss
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-        return loss.item()
-
-    def muon(model, rate):
-        return make_muon(model, stage(optimizer="muon", learning_rate=rate), zero=False)
-
-    def adamw(model, rate):
-        return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
-
-    losses = {make: {rate: fitted(make, rate) for rate in (3e-2, 1e-1, 3e-1)} for make in (muon, adamw)}
-    print({make.__name__: by_rate for make, by_rate in losses.items()})
-    assert min(losses[muon].values()) < min(losses[adamw].values())
 
 
 def test_under_zero_a_step_and_its_decay_are_as_long_as_without(model):
