@@ -118,17 +118,18 @@ rule plan:
     resources:
         machine=str(PROFILE.machine),
         monitoring=str(MONITORING_FILE),
+        folder=VIEW.base_folder,
     params:
         shards=subpath(input.shards, parent=True),
         settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
-        shape=["--shape", as_json(asdict(VIEW.shape))] if VIEW.shape else [],
+        shape=["--shape", as_json(asdict(VIEW.shape))] if VIEW.shape and not VIEW.shape.tensors else [],
         base=["--no-rope-layers", *map(str, NOPE)] if NOPE else [],
         code=fingerprint("scripts.training.plan"),
     shell:
         "python -m scripts.training.plan --stage {wildcards.stage:q} --machine {resources.machine:q}"
         " --monitoring {resources.monitoring:q}"
-        " --settings {params.settings:q} {params.shape:q} {params.base:q} --shards {params.shards:q}"
-        " --out {output.plan:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} {params.shape:q} --folder={resources.folder:q} {params.base:q}"
+        " --shards {params.shards:q} --out {output.plan:q} 2>&1 | tee {log:q}"
 
 
 # The weights lie beside the manifest, whatever their files are called; its provenance holds their hashes.

@@ -100,6 +100,21 @@ def tensor_shapes(path: Path) -> dict[str, list[int]]:
     return shapes
 
 
+def shape_of_folder(folder: Path) -> Shape | None:
+    """The shape of the model in a folder, with the sizes of its weights; None where its config.json does not say it."""
+    index, tensors = folder / "model.safetensors.index.json", {}
+    names = {"model.safetensors"}
+    if index.is_file():
+        names = set(read_json(index).get("weight_map", {}).values())
+    for path in [folder / name for name in sorted(names)]:
+        for name, sizes in tensor_shapes(path).items() if path.is_file() else ():
+            together = re.sub(r"\.experts\.\d+\.", ".experts.", name)
+            if together != name:
+                sizes = [tensors.get(together, [0])[0] + 1, *sizes]
+            tensors[together] = sizes
+    return Shape.from_config(read_json(folder / "config.json"), tensors or None)
+
+
 def content_hash(manifest: dict) -> str:
     """One sha256 over the names and hashes of a model folder's files."""
     lines = [f"{name} {file['sha256']}\n" for name, file in sorted(manifest["files"].items())]
@@ -161,9 +176,9 @@ def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
         vocab_size: of the tokenizer that is learned for a base from scratch.
     """
     if base.shape is None:
-        config = Path(base.model) / "config.json"
-        if config.is_file():
-            return Shape.from_config(read_json(config))
+        folder = Path(base.model)
+        if (folder / "config.json").is_file():
+            return shape_of_folder(folder)
         return None
     shape = Shape(**base.shape)
     if base.model == "scratch":

@@ -18,6 +18,7 @@ from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
+from scripts.experiment.model_folder import shape_of_folder
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_validation
@@ -33,7 +34,8 @@ def main() -> None:
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--monitoring", type=Path, required=True)
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
-    arguments.add_argument("--shape", type=json.loads, help="the model's shape, as Shape has it, where it is known")
+    arguments.add_argument("--shape", type=json.loads, help="the model's shape, as the settings have it")
+    arguments.add_argument("--folder", default="", help="the model's folder, if there is one, in place of the shape")
     arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
@@ -44,7 +46,9 @@ def main() -> None:
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
     monitoring = load_monitoring(args.monitoring)
     shape = None
-    if args.shape:
+    if args.folder and Path(args.folder, "config.json").is_file():
+        shape = shape_of_folder(Path(args.folder))
+    elif args.shape:
         shape = Shape(**args.shape)
     inputs = PlanInputs(args.stage, args.settings, machine, shape, *rows, layers, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)

@@ -148,6 +148,7 @@ def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> Non
         command = [sys.executable, "-m", "scripts.training.plan", "--stage", name, "--machine", str(machine_path)]
         command += ["--monitoring", str(monitoring), "--settings", to_json(stage)]
         command += ["--shape", as_json(shape)] if shape else []
+        command += ["--folder", experiment.training.base.model]
         command += ["--shards", str(PackedRows(experiment, layout).stage(name))]
         out = folder.with_name(f"{folder.name}-plan") / f"{name}.json"
         if subprocess.run([*command, "--out", str(out)], check=False).returncode:

@@ -1,10 +1,11 @@
-"""The number of parameters of a Qwen2 model of a given shape, from formulas, without building the model."""
+"""The number of parameters of a model, without building it: those of its weights, or of a Qwen2 model of its shape."""
 
+import math
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from typing import NamedTuple
 
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_shape import Shape, layer_of
 from scripts.experiment.settings.training import Lora, Stage
 
 
@@ -29,10 +30,24 @@ def matrix_parameters(shape: Shape) -> int:
     return shape.num_hidden_layers * (attention + 3 * width * inner)
 
 
-def layer_parameters(shape: Shape) -> int:
-    """The parameters of all layers: matrices, q/k/v biases and RMS norms."""
+def qwen2_layer_parameters(shape: Shape) -> int:
+    """The parameters of all layers of a Qwen2: matrices, q/k/v biases and RMS norms."""
     vectors = query_width(shape) + 2 * key_width(shape) + 2 * shape.hidden_size
     return matrix_parameters(shape) + shape.num_hidden_layers * vectors
+
+
+def layer_parameters(shape: Shape) -> int:
+    """The parameters of all layers."""
+    if shape.tensors is None:
+        return qwen2_layer_parameters(shape)
+    return sum(count for name, count, _ in named_parameters(shape) if layer_of(name) is not None)
+
+
+def passed_parameters(shape: Shape) -> int:
+    """The parameters of all layers that a token passes; those of its experts are counted as one wide layer's."""
+    if shape.experts:
+        return min(qwen2_layer_parameters(shape), layer_parameters(shape))
+    return layer_parameters(shape)
 
 
 def head_parameters(shape: Shape) -> int:
@@ -44,16 +59,26 @@ def head_parameters(shape: Shape) -> int:
 
 def embedding_parameters(shape: Shape) -> int:
     """The parameters outside the layers: embedding, head and last norm."""
+    if shape.tensors is not None:
+        return sum(count for name, count, _ in named_parameters(shape) if layer_of(name) is None)
     return shape.vocab_size * shape.hidden_size + head_parameters(shape) + shape.hidden_size
 
 
 def count_parameters(shape: Shape) -> int:
-    """The number of parameters of a Qwen2 model; `shape.vocab_size` must be known."""
+    """The number of parameters of a model; `shape.vocab_size` must be known."""
     return layer_parameters(shape) + embedding_parameters(shape)
 
 
 def adapter_parameters(shape: Shape, lora: Lora) -> int:
     """The parameters of LoRA adapters: r · (inputs + outputs) for each target in each layer."""
+    if shape.tensors is not None:
+        adapters = 0
+        for name, sizes in shape.tensors.items():
+            *_, module, kind = f".{name}".split(".")
+            targeted = lora.targets == "all-linear" or module in lora.targets
+            if layer_of(name) is not None and kind == "weight" and len(sizes) > 1 and targeted:
+                adapters += lora.r * math.prod(sizes[:-2]) * sum(sizes[-2:])
+        return adapters
     width, inner = shape.hidden_size, shape.intermediate_size
     queries, keys = width + query_width(shape), width + key_width(shape)
     sides = {"q_proj": queries, "k_proj": keys, "v_proj": keys, "o_proj": queries}
@@ -74,7 +99,13 @@ class Counts(NamedTuple):
 
 
 def named_parameters(shape: Shape) -> Iterator[tuple[str, int, bool]]:
-    """(name, number of values, whether it is a matrix) of each parameter of a Qwen2 model, by transformers' names."""
+    """(name, number of values, whether it is a matrix) of each parameter of a model, by transformers' names."""
+    if shape.tensors is not None:
+        for name, sizes in shape.tensors.items():
+            tied = shape.tie_word_embeddings and name == "lm_head.weight"  # which some files hold once more
+            if not tied and not name.endswith("inv_freq"):
+                yield name, math.prod(sizes), len(sizes) > 1
+        return
     width, inner, queries, keys = shape.hidden_size, shape.intermediate_size, query_width(shape), key_width(shape)
     yield "model.embed_tokens.weight", shape.vocab_size * width, True
     for layer in range(shape.num_hidden_layers):
@@ -121,10 +152,10 @@ def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
     for name, count, matrix in named_parameters(shape):
         if patterns == "all" or any(fnmatch(name, pattern) for pattern in patterns):
             chosen.append((name, count, matrix))
-    inner = [count for name, count, matrix in chosen if matrix and ".layers." in name]
+    inner = [count for name, count, matrix in chosen if matrix and layer_of(name) is not None]
     head = sum(count for name, count, _ in chosen if name.startswith("lm_head"))
-    embedding = any(name.startswith("model.embed_tokens") for name, _, _ in chosen)
-    layers = [int(name.split(".")[2]) for name, _, _ in chosen if ".layers." in name]
+    embedding = any("embed" in name or ".wte." in f".{name}" for name, _, _ in chosen)
+    layers = [layer_of(name) for name, _, _ in chosen if layer_of(name) is not None]
     first = 0
     if not embedding:
         first = min(layers, default=shape.num_hidden_layers)

@@ -15,7 +15,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import shape_of_folder
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json
 from scripts.training.planning.plan_stage import PlanInputs, choose_option, plan
@@ -28,18 +28,15 @@ def switched_off(config: dict) -> tuple[int, ...]:
     return tuple(layer for layer, on in enumerate(config.get("no_rope_layers") or []) if not on)
 
 
-def config_of(folder: Path) -> dict:
-    """The config.json of a model folder, or of the folder whose model its adapter was trained on."""
-    adapter = read_json(folder / "manifest.json").get("adapter")
-    return read_json((folder / adapter["base"] if adapter else folder) / "config.json")
-
-
 def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
     """The inputs of the plan of a stage whose data and origin exist."""
-    config = config_of(args.origin)
+    adapter = read_json(args.origin / "manifest.json").get("adapter")
+    folder = args.origin
+    if adapter:
+        folder = args.origin / adapter["base"]
     rows = [read_json(args.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
-    layers = switched_off(config)
-    shape, monitoring = Shape.from_config(config), load_monitoring(args.monitoring)
+    layers = switched_off(read_json(folder / "config.json"))
+    shape, monitoring = shape_of_folder(folder), load_monitoring(args.monitoring)
     return PlanInputs(args.stage, args.settings, machine, shape, *rows, no_rope_layers=layers, monitoring=monitoring)
 
 
@@ -73,7 +70,7 @@ def without_auto(path: Path, args: argparse.Namespace) -> Path:
     option = choose_option(plan_inputs(machine, args))
     if option is None:
         raise UserError(
-            f"{path}: `auto` needs a model with a complete config.json, which {args.origin} has not; "
+            f"{path}: `auto` needs a model whose memory can be planned, as that of {args.origin} cannot; "
             "give `sharding` and `micro_batch`"
         )
     chosen = option.machine

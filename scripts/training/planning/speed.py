@@ -10,7 +10,7 @@ from typing import NamedTuple
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.training.planning.parameters import Counts, counts, layer_parameters, query_width
+from scripts.training.planning.parameters import Counts, counts, passed_parameters, query_width
 from scripts.training.planning.resolved_stage import Batch, total_ranks
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
@@ -49,7 +49,7 @@ def attention_operations(shape: Shape, length: int, causal: bool = True) -> floa
 
 def matrix_parameters(shape: Shape) -> float:
     """Parameters that every token is multiplied with: layers and head, tied or not, but no embedding."""
-    return layer_parameters(shape) + shape.vocab_size * shape.hidden_size
+    return passed_parameters(shape) + shape.vocab_size * shape.hidden_size
 
 
 def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: bool) -> Operations:
@@ -60,11 +60,11 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: bool)
     """
     forward = 2 * matrix_parameters(shape) + attention_operations(shape, settings.sequence_length)
     share = 1 - counted.first_layer / shape.num_hidden_layers
-    through = 2 * (layer_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
+    through = 2 * (passed_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
     backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
     updates = 2 * min(counted.trained, matrix_parameters(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
-    again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
+    again = 2 * passed_parameters(shape) + attention_operations(shape, settings.sequence_length)
     without_savings = 6 * matrix_parameters(shape) + 3 * attention_operations(shape, settings.sequence_length)
     return Operations(forward + backward + updates + extra, again * share * recomputed, without_savings)
 

@@ -2,11 +2,18 @@
 
 import pytest
 
+from scripts.experiment.model_folder import shape_of_folder
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning.memory import model_states
-from scripts.training.planning.parameters import adapter_parameters, count_parameters, counts
+from scripts.training.planning.parameters import (
+    adapter_parameters,
+    count_parameters,
+    counts,
+    embedding_parameters,
+    passed_parameters,
+)
 from tests.training.test_plan import QWEN_7B, a40, stage
 
 SMALL = {
@@ -68,15 +75,59 @@ def test_models_whose_heads_have_a_width_of_their_own_are_counted_as_transformer
         assert adapter_parameters(shape, lora) == 2 * 8 * width * config.num_hidden_layers
 
 
-def test_a_model_with_experts_or_layers_of_several_sizes_has_no_shape_rather_than_a_wrong_one():
-    config = dict(hidden_size=2048, intermediate_size=6144, num_hidden_layers=48, num_attention_heads=32)
-    config |= dict(num_key_value_heads=4, vocab_size=151936)
+SIZES = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=8)
+# kind → its own sizes, and whether its linear layers are peft's: those of experts are one parameter there
+OTHER_KINDS = {
+    "starcoder2": (SIZES, True),
+    "phi": (SIZES, True),
+    "gemma3_text": ({**SIZES, "head_dim": 16}, True),
+    "gpt2": ({"n_embd": 32, "n_layer": 2, "n_head": 4}, True),
+    "bloom": ({"hidden_size": 32, "n_layer": 2, "n_head": 4}, True),
+    "qwen3_moe": ({**SIZES, **EXPERTS}, False),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_a_model_that_is_there_is_counted_by_its_own_weights(tmp_path, kind):
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes, comparable = OTHER_KINDS[kind]
+    tokens = {"vocab_size": 100, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **tokens))
+    model.save_pretrained(tmp_path, max_shard_size="20KB")  # in several files, which an index names
+    shape = shape_of_folder(tmp_path)
+    assert count_parameters(shape) == model.num_parameters()
+    counted = counts(shape, stage(), [])
+    assert counted.all == counted.trained == model.num_parameters() and counted.first_layer == 0
+    if comparable:
+        adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+        assert adapter_parameters(shape, Lora(r=4)) == adapted.get_nb_trainable_parameters()[0]
+
+
+@pytest.mark.slow
+def test_of_a_mixture_of_experts_all_weights_are_held_and_a_token_passes_some():
+    """Mixtral 8x7B: 46.7 and 12.9 billion, as published (Jiang et al. 2024)."""
+    import torch
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig()
+    with torch.device("meta"):
+        tensors = {name: list(weight.shape) for name, weight in MixtralForCausalLM(config).named_parameters()}
+    shape = Shape.from_config(config.to_dict(), tensors)
+    assert count_parameters(shape) / 1e9 == pytest.approx(46.7, abs=0.05)
+    assert (passed_parameters(shape) + embedding_parameters(shape)) / 1e9 == pytest.approx(12.9, abs=0.05)
+    assert Shape.from_config(config.to_dict()) is None  # rather than a wrong one
+
+
+def test_a_model_with_layers_of_several_sizes_has_no_shape_rather_than_a_wrong_one():
+    config = {**SIZES, "vocab_size": 100}
     assert Shape.from_config(config) is not None
-    assert Shape.from_config(config | {"num_experts": 1}) is not None
-    for key in ("num_experts", "num_local_experts", "n_routed_experts"):
-        assert Shape.from_config(config | {key: 128}) is None
     for key in ({"per_layer_config": {"5": {"head_dim": 512}}}, {"hidden_size_per_layer_input": 256}):  # Gemma 4
         assert Shape.from_config(config | key) is None
+        assert Shape.from_config(config | key, {"model.layers.0.mlp.up_proj.weight": [64, 32]}) is None
 
 
 def test_qwen_7b_has_its_published_number_of_parameters():
