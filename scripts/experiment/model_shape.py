@@ -29,6 +29,11 @@ def first_of(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((config[key] for key in keys if config.get(key)), None)
 
 
+def has_experts(config: Mapping[str, Any]) -> bool:
+    """Whether a model's config.json says that it is a mixture of experts, whose tokens pass a part of the weights."""
+    return any((config.get(key) or 0) > 1 for key in EXPERTS)
+
+
 def layer_of(name: str) -> int | None:
     """The number of the layer that a parameter of this name belongs to; None outside the layers."""
     number = re.search(r"\.(\d+)\.", f".{name}")
@@ -91,7 +96,7 @@ class Shape:
         if tensors:
             config = completed(config, tensors)
         known = {name: config[name] for name in SETTINGS if config.get(name) is not None}
-        experts = (first_of(config, EXPERTS) or 0) > 1
+        experts = has_experts(config)
         if experts:
             known["intermediate_size"] = passed_width(config)
         several_sizes = config.get("per_layer_config") or config.get("hidden_size_per_layer_input")  # as in Gemma 4
