@@ -31,7 +31,8 @@ def first_of(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 def has_experts(config: Mapping[str, Any]) -> bool:
     """Whether a model's config.json says that it is a mixture of experts, whose tokens pass a part of the weights."""
-    return any((config.get(key) or 0) > 1 for key in EXPERTS)
+    numbers = [config.get(key) or 0 for key in EXPERTS]
+    return any(isinstance(number, list) or number > 1 for number in numbers)  # a list has one for each kind of input
 
 
 def layer_of(name: str) -> int | None:
@@ -100,7 +101,7 @@ class Shape:
         if experts:
             known["intermediate_size"] = passed_width(config)
         several_sizes = config.get("per_layer_config") or config.get("hidden_size_per_layer_input")  # as in Gemma 4
-        complete = {*REQUIRED, "vocab_size"} <= known.keys() and known["intermediate_size"]
+        complete = all(isinstance(known.get(name), int) for name in (*REQUIRED, "vocab_size"))  # no list of sizes
         if several_sizes or not complete or (experts and not tensors):
             return None
         return cls(**known, tensors=tensors, experts=experts)

@@ -125,7 +125,9 @@ def test_of_a_mixture_of_experts_all_weights_are_held_and_a_token_passes_some():
 def test_a_model_with_layers_of_several_sizes_has_no_shape_rather_than_a_wrong_one():
     config = {**SIZES, "vocab_size": 100}
     assert Shape.from_config(config) is not None
-    for key in ({"per_layer_config": {"5": {"head_dim": 512}}}, {"hidden_size_per_layer_input": 256}):  # Gemma 4
+    gemma4 = ({"per_layer_config": {"5": {"head_dim": 512}}}, {"hidden_size_per_layer_input": 256})
+    lists = ({"intermediate_size": [64, 32]}, {"num_key_value_heads": [2, 4]}, {"moe_num_experts": [8, 8]})
+    for key in (*gemma4, *lists):
         assert Shape.from_config(config | key) is None
         assert Shape.from_config(config | key, {"model.layers.0.mlp.up_proj.weight": [64, 32]}) is None
 
