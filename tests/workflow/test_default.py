@@ -89,4 +89,5 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
         again = model.generate(torch.tensor([ids]), max_new_tokens=tokens, do_sample=False, repetition_penalty=penalty)
         assert tokenizer.decode(again[0, len(ids) :], skip_special_tokens=True).startswith(written)
         made = engine.complete(text, tokens, penalty)
-        assert bool(made) == bool(written) and below_the_best(model, ids, made, penalty) < 0.1
+        assert made or not written  # a completion that ends with its line may be empty
+        assert below_the_best(model, ids, made, penalty) < 0.1
