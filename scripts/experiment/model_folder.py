@@ -23,6 +23,7 @@ from scripts.experiment.settings.training import Base
 # what transformers loads; a folder or hub repository may hold the same weights in other formats too, or a README
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 POINTER = b"version https://git-lfs.github.com/"
+INDEX = "model.safetensors.index.json"
 # a manifest and logits that stagecraft wrote beside a model
 OURS = {"manifest.json", "logits.json"}
 
@@ -50,13 +51,10 @@ def check_weights(folder: Path) -> None:
             if file.read(len(POINTER)) == POINTER:
                 raise UserError(f"{key}: {path}: a pointer of git-lfs, not the file; run `git lfs pull` in {folder}")
     config = read_json(folder / "config.json")
-    index = folder / "model.safetensors.index.json"
-    expected = {}
-    if index.is_file():
-        expected = read_json(index).get("weight_map", {})
+    expected = weight_map(folder)
     for name in sorted(set(expected.values())):
         if not (folder / name).is_file():
-            raise UserError(f"{key}: {folder / name}: missing, and {index.name} names it; copy the folder again")
+            raise UserError(f"{key}: {folder / name}: missing, and {INDEX} names it; copy the folder again")
     shapes = {}
     for path in sorted(folder.glob("*.safetensors")):
         shapes |= tensor_shapes(path)
@@ -76,6 +74,13 @@ def check_weights(folder: Path) -> None:
             f"{key}: {folder}: weights of {embedding[0]} tokens × {embedding[1]} values, config.json says"
             f" {said[0]} × {said[1]}; give the model its own config.json"
         )
+
+
+def weight_map(folder: Path) -> dict[str, str]:
+    """Tensor → its file, as the index of a model in several files says; empty where there is no index."""
+    if (folder / INDEX).is_file():
+        return read_json(folder / INDEX).get("weight_map", {})
+    return {}
 
 
 def tensor_shapes(path: Path) -> dict[str, list[int]]:
@@ -102,17 +107,20 @@ def tensor_shapes(path: Path) -> dict[str, list[int]]:
 
 def shape_of_folder(folder: Path) -> Shape | None:
     """The shape of the model in a folder, with the sizes of its weights; None where its config.json does not say it."""
-    index, tensors = folder / "model.safetensors.index.json", {}
-    names = {"model.safetensors"}
-    if index.is_file():
-        names = set(read_json(index).get("weight_map", {}).values())
+    if not (folder / "config.json").is_file():
+        return None
+    config, tensors = read_json(folder / "config.json"), {}
+    names = set(weight_map(folder).values()) or {"model.safetensors"}
     for path in [folder / name for name in sorted(names)]:
         for name, sizes in tensor_shapes(path).items() if path.is_file() else ():
+            tied = config.get("tie_word_embeddings") and name == "lm_head.weight"  # which some files hold once more
+            if tied or name.endswith("inv_freq"):
+                continue
             together = re.sub(r"\.experts\.\d+\.", ".experts.", name)
             if together != name:
                 sizes = [tensors.get(together, [0])[0] + 1, *sizes]
             tensors[together] = sizes
-    return Shape.from_config(read_json(folder / "config.json"), tensors or None)
+    return Shape.from_config(config, tensors or None)
 
 
 def content_hash(manifest: dict) -> str:
@@ -176,10 +184,7 @@ def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
         vocab_size: of the tokenizer that is learned for a base from scratch.
     """
     if base.shape is None:
-        folder = Path(base.model)
-        if (folder / "config.json").is_file():
-            return shape_of_folder(folder)
-        return None
+        return shape_of_folder(Path(base.model))
     shape = Shape(**base.shape)
     if base.model == "scratch":
         return replace(shape, vocab_size=vocab_size)

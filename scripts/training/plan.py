@@ -35,7 +35,7 @@ def main() -> None:
     arguments.add_argument("--monitoring", type=Path, required=True)
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
     arguments.add_argument("--shape", type=json.loads, help="the model's shape, as the settings have it")
-    arguments.add_argument("--folder", default="", help="the model's folder, if there is one, in place of the shape")
+    arguments.add_argument("--folder", default="", help="the model's folder, where the settings have no shape")
     arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
@@ -46,10 +46,10 @@ def main() -> None:
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
     monitoring = load_monitoring(args.monitoring)
     shape = None
-    if args.folder and Path(args.folder, "config.json").is_file():
-        shape = shape_of_folder(Path(args.folder))
-    elif args.shape:
+    if args.shape:
         shape = Shape(**args.shape)
+    elif args.folder:
+        shape = shape_of_folder(Path(args.folder))
     inputs = PlanInputs(args.stage, args.settings, machine, shape, *rows, layers, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
     free = free_bytes(args.out) / GIB

@@ -48,11 +48,12 @@ def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | No
     retrieval = experiment.evaluation.perplexity.retrieval
     if retrieval is None:
         return ""
+    own = str(Path(path).resolve()) if path else ""
     documents = []
     for name in retrieval.datasets:
         for document in read_jsonl(split_file(layout.dataset(name), "train")):
             within = document["id"].partition("/")[2]  # behind the name of its source
-            if path is None or not str(Path(path).resolve()).endswith(f"/{within}"):
+            if not own.endswith(f"/{within}"):
                 documents.append(document)
     return Pieces(documents).before(query)
 
