@@ -73,10 +73,17 @@ def summary(folder: Path) -> dict:
     return json.loads((folder / "out/summary.json").read_text())
 
 
+def gradient(model, logits: torch.Tensor) -> torch.Tensor:
+    """The gradient [parameters] of a loss on random targets: to many twins their own input is a certain target."""
+    targets = torch.randint(1, TWIN_VOCABULARY, (len(logits),), generator=torch.Generator().manual_seed(2))
+    model.zero_grad()
+    torch.nn.functional.cross_entropy(logits, targets.cuda()).backward()
+    return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+
+
 def packed(model, documents: list[torch.Tensor], kernel: str) -> tuple[torch.Tensor, torch.Tensor]:
     """(logits [tokens, vocabulary], gradient [parameters]) of one row of packed documents, in bf16 as a stage runs."""
     model.set_attn_implementation(kernel)
-    model.zero_grad()
     tokens = torch.cat(documents)
     positions = torch.cat([torch.arange(len(document)) for document in documents])
     batch = collator_for(kernel)([{"input_ids": tokens, "position_ids": positions, "labels": tokens}])
@@ -85,21 +92,16 @@ def packed(model, documents: list[torch.Tensor], kernel: str) -> tuple[torch.Ten
         batch[name] = value.cuda() if isinstance(value, torch.Tensor) else value
     with torch.autocast("cuda", torch.bfloat16, enabled=kernel != EAGER):
         logits = model(**batch, use_cache=False).logits[0].float()
-    torch.nn.functional.cross_entropy(logits, tokens.cuda()).backward()
-    gradients = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
-    return logits.detach(), torch.cat(gradients)
+    return logits.detach(), gradient(model, logits)
 
 
 def alone(model, documents: list[torch.Tensor], bf16: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The same with eager attention, the documents one by one."""
     model.set_attn_implementation(EAGER)
-    model.zero_grad()
     with torch.autocast("cuda", torch.bfloat16, enabled=bf16):
         logits = [model(input_ids=document.cuda()[None], use_cache=False).logits[0].float() for document in documents]
     logits = torch.cat(logits)
-    torch.nn.functional.cross_entropy(logits, torch.cat(documents).cuda()).backward()
-    gradients = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
-    return logits.detach(), torch.cat(gradients)
+    return logits.detach(), gradient(model, logits)
 
 
 def error(ours: torch.Tensor, exact: torch.Tensor) -> float:

@@ -27,6 +27,9 @@ def loss_of_chunk(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The sum of -log p(target) of some tokens in float32, and the gradient of their logits in the type of `inputs`.
 
+    Nothing else in training moves as much memory. So the logits are freed once they are in float32, and the gradient
+    comes out of the exponential in its own type.
+
     Args:
         inputs: of the head, [tokens, width].
         matrix: of the head, [words, width].
@@ -34,12 +37,25 @@ def loss_of_chunk(
         train: whether to compute the gradient.
     """
     log_p = torch.log_softmax((inputs @ matrix.T).float(), -1)
-    loss = -log_p.gather(1, targets).sum()
+    of_target = log_p.gather(1, targets)
+    loss = -of_target.sum()
     if not train:
         return loss, None
-    gradient = log_p.exp_()  # p, and p - 1 at the target; in place, as nothing here is larger
-    gradient.scatter_add_(1, targets, torch.full_like(targets, -1, dtype=torch.float32))
-    return loss, gradient.to(inputs.dtype)
+    gradient = log_p
+    if inputs.dtype != torch.float32:
+        gradient = torch.empty_like(log_p, dtype=inputs.dtype)
+    torch.exp(log_p, out=gradient)  # p, and p - 1 at the target
+    return loss, gradient.scatter_(1, targets, torch.expm1(of_target).to(gradient.dtype))
+
+
+def add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Add left @ right to the float32 matrix `total`; a GPU rounds no product of bf16 matrices to bf16 before."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    elif left.is_cuda:
+        torch.addmm(total, left, right, out_dtype=torch.float32, out=total)
+    else:
+        total += left @ right
 
 
 class SummedLoss(torch.autograd.Function):
@@ -71,7 +87,7 @@ class SummedLoss(torch.autograd.Function):
                 continue
             hidden_gradient[chunk] = gradient @ matrix
             if weight_gradient is not None:
-                weight_gradient += gradient.T @ inputs
+                add_product(weight_gradient, gradient.T, inputs)
             del gradient  # before the next one is made
         ctx.gradients = hidden_gradient, None if weight_gradient is None else weight_gradient.to(weight.dtype)
         return total

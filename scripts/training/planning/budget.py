@@ -171,8 +171,7 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
         if not spec.lora:
             summed = 4 * vocabulary * hidden
         made = kept + layers * copied_layer + selected + summed
-        gradient = min(tokens, CHUNK) * vocabulary * value + (0 if spec.lora else vocabulary * hidden * value)
-        peaks.append(Peak(made + max(logits, gradient), logits, "loss"))
+        peaks.append(Peak(made + logits, logits, "loss"))
         peaks.append(Peak(kept + copies + selected + head_gradient, 0, "head"))
     else:
         peaks.append(Peak(kept + layers * copied_layer + norm + logits, logits, "loss"))

@@ -30,7 +30,7 @@ def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_th
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
     planned = plan(PlanInputs("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
     gpu_gib = planned["gpu_parts_gib"]
-    assert planned["gpu_gib"] == pytest.approx(38.6, abs=0.3)
+    assert planned["gpu_gib"] == pytest.approx(38.4, abs=0.3)
     assert planned["model_states_gib"] == pytest.approx(30.1, rel=0.01)
     assert 1.1 < gpu_gib["logits"] < 1.3 and 2.8 < gpu_gib["activations"] < 3.5 and 2 < gpu_gib["buckets"] < 3
     assert planned["micro_batch"] * planned["gradient_accumulation"] * 8 == 64
@@ -40,7 +40,7 @@ def test_two_a40_offer_zero_with_offload_and_lora_for_a_whole_7b_with_their_hour
     with pytest.raises(UserError) as refused:
         choose("sft", stage(), QWEN_7B, machine("a40-dual", offload=False, liger=False), tokens=10**8)
     head, *lines = str(refused.value).split("\n")
-    assert head.startswith("training.train.sft: does not fit: 86.5 GiB per GPU, the machine has 44.5, 42.0 too few")
+    assert head.startswith("training.train.sft: does not fit: 86.3 GiB per GPU, the machine has 44.5, 41.8 too few")
     texts = [line.strip().split("  ")[0] for line in lines]
     assert {"`offload: true`", "`sharding: zero3`, `offload: true`", "`method: lora`"} <= set(texts)
     hours = [float(line.split(";")[1].split()[0]) for line in lines]
