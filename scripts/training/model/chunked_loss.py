@@ -33,19 +33,21 @@ def loss_of_chunk(
     Args:
         inputs: of the head, [tokens, width].
         matrix: of the head, [words, width].
-        targets: int64 [tokens, 1].
+        targets: int64 [tokens].
         train: whether to compute the gradient.
     """
     log_p = torch.log_softmax((inputs @ matrix.T).float(), -1)
-    of_target = log_p.gather(1, targets)
+    each = torch.arange(len(targets), device=targets.device)
+    of_target = log_p[each, targets]
     loss = -of_target.sum()
     if not train:
         return loss, None
-    gradient = log_p
-    if inputs.dtype != torch.float32:
-        gradient = torch.empty_like(log_p, dtype=inputs.dtype)
-    torch.exp(log_p, out=gradient)  # p, and p - 1 at the target
-    return loss, gradient.scatter_(1, targets, torch.expm1(of_target).to(gradient.dtype))
+    if inputs.is_cuda:
+        gradient = torch.exp(log_p, out=torch.empty_like(log_p, dtype=inputs.dtype))
+    else:  # a CPU would compute a float32 copy for that
+        gradient = log_p.exp_().to(inputs.dtype)
+    gradient[each, targets] = torch.expm1(of_target).to(gradient.dtype)  # p, and p - 1 at the target
+    return loss, gradient
 
 
 def add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
@@ -81,7 +83,7 @@ class SummedLoss(torch.autograd.Function):
         for start in range(0, len(targets), CHUNK):
             chunk = slice(start, start + CHUNK)
             inputs = hidden[chunk].to(dtype)
-            loss, gradient = loss_of_chunk(inputs, matrix, targets[chunk, None], train)
+            loss, gradient = loss_of_chunk(inputs, matrix, targets[chunk], train)
             total += loss
             if not train:
                 continue
