@@ -134,7 +134,7 @@ def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: 
     days = sorted(clone.day for clone in clones)
     return f"""\
 # yaml-language-server: $schema=schema.json
-# Made by `stagecraft start`: {len(clones)} clones with {files:,} files of code, last changed {days[0]} to {days[-1]}.
+# Made by `stagecraft start`. Clones: {len(clones)}; files of code: {files:,}; last changed {days[0]} to {days[-1]}.
 # It lays over the default experiment: the same small base model, which is retrieved for, fine-tuned, and both.
 extends: {DEFAULT}
 experiment: {json.dumps(name)}
