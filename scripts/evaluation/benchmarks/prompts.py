@@ -23,6 +23,8 @@ REQUEST = (
 )
 
 FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+# what may stand before a fence: marks of quotations, which stand before each further line too, and of items of lists
+CONTAINER = re.compile(r"(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]) ?)*")
 # Lines that a C++ program may repeat.
 IMPORTS = r"^(?:#include|using)\b.*$"
 
@@ -69,16 +71,20 @@ def defines(problem: Problem, code: str) -> bool:
 
 
 def fenced(answer: str) -> list[str]:
-    """The code of each fenced block, as CommonMark reads them, without the indentation that a list gives a block.
+    """The code of each fenced block, as CommonMark reads them, without what lists and quotations put before its lines.
 
     The last block may be unterminated.
     """
-    blocks, opened, lines = [], None, []
+    blocks, opened, lines, before = [], None, [], ""
     for line in [*answer.replace("\r\n", "\n").split("\n"), None]:
-        fence = FENCE.match(line or "")
         if opened is None:
-            opened, lines = fence, []
+            container, lines = CONTAINER.match(line or "")[0], []
+            opened = FENCE.match((line or "").removeprefix(container))
+            before = re.sub("[^>]", " ", container)
             continue
+        if line is not None:
+            line = line.removeprefix(before if line.startswith(before) else before.rstrip())
+        fence = FENCE.match(line or "")
         # one that is indented further is text of the block, as in a docstring
         inside = fence and len(fence["indent"].expandtabs()) > len(opened["indent"].expandtabs()) + 3
         ends = fence and fence["marks"].startswith(opened["marks"]) and not fence["info"].strip()[:1].isalnum()
