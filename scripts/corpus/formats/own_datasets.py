@@ -6,10 +6,10 @@
         --settings '{"kind": "chat", "path": "data/chat/qa.jsonl"}'
 
 scripts/corpus/formats/record_readers.py says which files are read, chat_forms.py which forms of chats. The split
-follows from a hash of a chat's first question or of a text, so an example keeps its split wherever it is in the files,
-and no question is in two splits. Exact duplicates are removed. A record that is no chat to train on is left out and
-counted by reason, and the first one of each reason is shown; a file that cannot be read is an error. An example's id is
-its place (`file:line`); ids within the records are ignored.
+follows from a hash of a chat's group or first question, or of a text, so an example keeps its split wherever it is in
+the files, and no question is in two splits. Exact duplicates are removed. A record that is no chat to train on is left
+out and counted by reason, and the first one of each reason is shown; a file that cannot be read is an error. An
+example's id is its place (`file:line`); ids within the records are ignored.
 """
 
 import hashlib
@@ -86,6 +86,20 @@ def chat_of(
     return turns, None
 
 
+def group_of(record: object, record_place: str, columns: Mapping[str, str]) -> dict[str, str]:
+    """`{"group": the value in the field that `columns.group` names}`; empty where it names none.
+
+    Raises:
+        BadRecord: the record has no value there.
+    """
+    if "group" not in columns:
+        return {}
+    value = record.get(columns["group"])
+    if value in (None, ""):
+        raise BadRecord("no_group", f"{record_place}: nothing in the field {columns['group']!r} of `columns.group`")
+    return {"group": json.dumps(value, default=str)}
+
+
 def check_other_keys(message: dict, role: object, place: str) -> None:
     """Refuse a message with a key that says what would not be done here."""
     for key, value in message.items():
@@ -134,6 +148,7 @@ def check_first_chats(settings: ChatDataset | TextDataset) -> None:
             for line, record in islice(json_lines(path, keep_bad=True), FIRST):
                 try:
                     chat_of(record, f"{path}: {line}", settings.columns)
+                    group_of(record, f"{path}: {line}", settings.columns)
                 except BadRecord as error:
                     first_bad = first_bad or error
                 else:
@@ -169,10 +184,11 @@ def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict,
         if isinstance(settings, ChatDataset):
             try:
                 body, reason = chat_of(record, record_place, settings.columns)
+                group = group_of(record, record_place, settings.columns)
             except BadRecord as error:
                 yield hashlib.sha256(record_place.encode()).digest(), {"problem": str(error)}, error.reason
                 continue
-            content = {"messages": body}
+            content = {"messages": body, **group}
         else:
             body, reason = text_of(record, record_place, settings.text_column)
             content = {"text": body}
@@ -191,8 +207,10 @@ def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict,
 
 
 def split_identity(example: dict, digest: bytes) -> bytes:
-    """A hash by which an example's split is chosen: of the first question of a chat, so that no question is asked in
-    training and in test, whatever its case and spaces; else of its content."""
+    """A hash by which an example's split is chosen: of a chat's group, or of its first question, so that no question is
+    asked in training and in test, whatever its case and spaces; else of its content."""
+    if "group" in example:
+        return text_digest(example["group"])
     for turn in example.get("messages", ()):
         if turn["role"] == "user":
             return text_digest(" ".join(turn["content"].casefold().split()))

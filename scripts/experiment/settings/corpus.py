@@ -141,10 +141,11 @@ class ChatDataset(OwnDataset):
         description="Chats of your own; give `path`, or `hub` and `revision`. Records have `messages` with a role and"
         " content each, or `conversations`, or `prompt` and `completion`, or `instruction` and `output`."
     )
-    columns: dict[Literal[*CHAT_FIELDS], Text] = Field(
+    columns: dict[Literal[*CHAT_FIELDS, "group"], Text] = Field(
         {},
         description="Names of the records' fields where they are not those: `{prompt: question, completion: answer}`,"
-        " or with `role` and `content` those of a message.",
+        " or with `role` and `content` those of a message. `group` names a field: chats with an equal value in it are"
+        " in one split.",
     )
     path: Text | None = Field(
         None,

@@ -13,6 +13,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.record_readers import content_hash
 from scripts.experiment.layout import SPLITS
+from scripts.experiment.settings.corpus import ChatDataset
 from tests.corpus.formats.own_data import (
     CHAT,
     TEXT,
@@ -140,6 +141,27 @@ def test_a_question_with_several_answers_is_in_one_split_however_it_is_written(t
     asked = {split: {example["messages"][0]["content"].split()[1] for example in made[split]} for split in SPLITS}
     assert sum(map(len, asked.values())) == 40 and all(asked.values())
     assert sum(map(len, made.values())) == 240
+
+
+@pytest.mark.parametrize("form", [as_json, as_parquet])
+def test_chats_of_one_group_are_in_one_split(tmp_path, form):
+    records = [{"messages": turns(f"question {i}", f"answer {i}"), "ticket": i % 40} for i in range(240)]
+    records += [{"messages": turns("question", "answer"), "ticket": None}]
+    path = form(tmp_path, records)
+    values = {**CHAT, "validation": 0.2, "test": 0.2, "path": str(path), "columns": {"group": "ticket"}}
+    made = composed(values, tmp_path / "out")
+    tickets = {split: {int(e["messages"][0]["content"].split()[1]) % 40 for e in made[split]} for split in SPLITS}
+    assert sum(map(len, tickets.values())) == 40 and all(tickets.values())
+    dropped = read_manifest(tmp_path / "out")["dropped"]
+    assert sum(counts.get("no_group", 0) for counts in dropped.values()) == 1
+    assert len(every(made)) == 240
+
+
+def test_a_group_that_no_record_has_is_refused_before_the_first_job(tmp_path):
+    path = write_lines(tmp_path / "a.jsonl", chats(3))
+    settings = ChatDataset.parse({**CHAT, "path": str(path), "columns": {"group": "ticket"}}, "chats")
+    with pytest.raises(UserError, match=r"a.jsonl: 1: nothing in the field 'ticket' of `columns.group`"):
+        own_datasets.check_first_chats(settings)
 
 
 def test_the_share_of_each_split_is_as_configured_within_binomial_bounds(tmp_path):
