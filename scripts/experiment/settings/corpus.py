@@ -144,8 +144,8 @@ class ChatDataset(OwnDataset):
     columns: dict[Literal[*CHAT_FIELDS, "group"], Text] = Field(
         {},
         description="Names of the records' fields where they are not those: `{prompt: question, completion: answer}`,"
-        " or with `role` and `content` those of a message. `group` names a field: chats with an equal value in it are"
-        " in one split.",
+        " or with `role` and `content` those of a message. `group`: a field whose equal values keep chats in"
+        " one split.",
     )
     path: Text | None = Field(
         None,
