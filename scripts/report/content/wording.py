@@ -135,6 +135,7 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
     environment = environments[-1]
     gpus = environment.get("gpus") or []
     processor = " ".join([f"{len(gpus)} × {gpus[0]}"] if gpus else [environment.get("cpu") or "CPU"])
+    computed_in = ", ".join(dict.fromkeys(stage["precision"] for stage in experiment["training"]["train"].values()))
     commits = list(dict.fromkeys(record["git_commit"] for record in environments if record.get("git_commit")))
     seconds = sum(record.get("seconds") or 0 for record in summaries)
     tokens = sum(record.get("tokens") or 0 for record in summaries)
@@ -154,7 +155,7 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
     facts = {
         "Model": f"{last}{size}, from {base}",
         "Data": ", ".join(data),
-        "Machine": f"{processor}{host}",
+        "Machine": f"{processor}{host}, trained in {computed_in}",
         "Commit": ", ".join(record[:12] for record in commits),
         "Files dated": dated,
         "Training took": f"{duration(seconds)}{cost}" if seconds else "",

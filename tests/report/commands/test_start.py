@@ -73,6 +73,22 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
 
 
+@pytest.mark.parametrize(
+    ("flags", "precision"), [("fma avx512f avx512_bf16", "bf16"), ("fp asimd bf16 i8mm", "bf16"), ("avx512f", "fp32")]
+)
+def test_a_stage_computes_in_what_the_processor_does(tmp_path, monkeypatch, flags, precision):
+    repository(tmp_path / "one", 40)
+    turns = [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "so"}]
+    (tmp_path / "chats.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
+    read = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: flags if path.name == "cpuinfo" else read(path, **how))
+    start(tmp_path / "one", "local")
+    start(tmp_path / "chats.jsonl", "local")
+    assert [loaded(name).stages[stage].precision for name, stage in (("one", "own"), ("chats", "chat"))] == [
+        precision
+    ] * 2
+
+
 def test_clones_of_equal_names_are_numbered_and_the_other_code_keeps_its_own(tmp_path):
     for name in ("a/tool", "b/tool", "networkx"):
         repository(tmp_path / "config" / name, 15)
