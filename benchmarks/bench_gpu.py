@@ -65,7 +65,7 @@ VARIANTS = [
     {"trainer": "trl", "attention": "best", "liger": "auto"},
 ]
 WARM, STEPS = 5, 15
-RANK = 8  # of LoRA
+LORA = {"r": 8, "targets": ["q_proj", "k_proj", "v_proj", "o_proj"]}
 END = "<|endoftext|>"
 
 
@@ -125,7 +125,7 @@ def planned(case: dict) -> float:
     """GiB by the plan, for what a stage of this repository would run: the best kernel of attention."""
     shape = Shape(**dict(zip(KEYS, SHAPES[case["shape"]], strict=True)))
     settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": case["method"]}
-    settings |= {"sequence_length": case["length"], "global_batch": case["rows"], "lora": {"r": RANK, "dropout": 0}}
+    settings |= {"sequence_length": case["length"], "global_batch": case["rows"], "lora": {**LORA, "dropout": 0}}
     stage, batch = Stage.parse(settings, "bench"), Batch(case["rows"], 1)
     machine = {"nodes": 1, "gpus": 1, "micro_batch": case["rows"], "liger": case["liger"]}
     machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
@@ -147,8 +147,8 @@ def measure(case: dict) -> dict:
         dtype = torch.bfloat16 if lora else torch.float32  # frozen ones in that of compute, as in lora.py
         model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
     if lora:
-        targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
-        model = get_peft_model(model, LoraConfig(r=RANK, target_modules=targets, task_type="CAUSAL_LM"))
+        adapted = LoraConfig(r=LORA["r"], target_modules=LORA["targets"], task_type="CAUSAL_LM")
+        model = get_peft_model(model, adapted)
     texts = documents(STEPS * rows * length, length, shape["vocab_size"], median=length // 8)
     with tempfile.TemporaryDirectory() as folder:
         trainer_arguments = {
