@@ -8,12 +8,14 @@ Quantized weights are dequantized: the model is then what llama.cpp computes wit
 
 import json
 import logging
+import shutil
 import tempfile
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import atomic, new_folder_beside, publish_files, read_json, sha256_file, write_json
+from scripts.common.files import atomic, new_folder_beside, publish_files, read_json, write_json
 from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.settings.training import Base
 from scripts.sources.providers.package_index import download
@@ -116,14 +118,19 @@ def write_small_files(path: Path, out: Path) -> None:
 
 
 def small_folder(path: Path) -> Path:
-    """A folder with config.json and the tokenizer of a GGUF file, written once: what can be checked before a job."""
+    """A folder with config.json and the tokenizer of a GGUF file, written once by each version of transformers.
+
+    It is what can be checked before a job. `gguf.json` says of which file it is, and of what kind most weights are.
+    """
     hashes = KnownHashes()  # each start of the workflow asks
-    folder = MODELS / f"{path.stem}-{hashes.sha256(path)[:12]}"
+    digest = hashes.sha256(path)
     hashes.save()
+    folder = MODELS / f"{path.stem}-{digest[:12]}-transformers-{version('transformers')}"
     if not (folder / "config.json").is_file():
-        quantization(path)
+        facts = {"file": path.name, "sha256": digest, "weights": quantization(path)}
         with new_folder_beside(folder) as new_folder:
             write_small_files(path, new_folder)
+            write_json(new_folder / "gguf.json", facts)
             publish_files(new_folder, folder, last="config.json")
     return folder
 
@@ -135,15 +142,16 @@ def write_folder(path: Path, out: Path) -> None:
         UserError: the file is damaged, or of a kind or architecture that cannot be read.
     """
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
-    kind = quantization(path)
-    write_small_files(path, out)
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    small = small_folder(path)  # reading the vocabulary of a GGUF file takes seconds, each time
+    shutil.copytree(small, out, dirs_exist_ok=True)
+    config = AutoConfig.from_pretrained(small)
+    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, config=config, dtype=torch.float32)
     model.hf_quantizer = None  # else it is saved as GGUF, which transformers cannot
     model.config.__dict__.pop("quantization_config", None)
     model.save_pretrained(out)
-    write_json(out / "gguf.json", {"file": path.name, "sha256": sha256_file(path), "weights": kind})
+    kind = read_json(small / "gguf.json")["weights"]
     logging.info(f"base: {model.num_parameters():,} parameters from {path.name}, {kind}, dequantized to float32")
