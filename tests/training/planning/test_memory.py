@@ -108,6 +108,17 @@ def test_a_model_that_is_there_is_counted_by_its_own_weights(tmp_path, kind):
         assert adapter_parameters(shape, Lora(r=4)) == adapted.get_nb_trainable_parameters()[0]
 
 
+def shape_of_model(config) -> Shape | None:
+    """The shape of the model that transformers makes of a config, with the sizes of its weights."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    tensors = {name: list(weight.shape) for name, weight in model.named_parameters()}
+    return Shape.from_config(config.to_dict(), tensors)
+
+
 # kind with transformers' default sizes → peak of a pass of 4096 tokens, by traces of its code on fake tensors with
 # torch 2.13 and transformers 5.23: bytes with autocast on float32 weights, and with bfloat16 weights
 TRACED = {
@@ -121,15 +132,9 @@ TRACED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TRACED)
 def test_the_closed_form_of_activations_holds_for_other_kinds_than_qwens(kind):
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
-    config = AutoConfig.for_model(kind)
-    with torch.device("meta"):
-        tensors = {
-            name: list(weight.shape) for name, weight in AutoModelForCausalLM.from_config(config).named_parameters()
-        }
-    shape = Shape.from_config(config.to_dict(), tensors)
+    shape = shape_of_model(AutoConfig.for_model(kind))
     same = {"sequence_length": 4096, "rows": 1, "checkpointing": True, "flash": True, "liger": False, "chunked": True}
     mixed, half = (
         pass_peak(Pass(shape, weights=weights, autocast=weights == "float32", **same), shape.num_hidden_layers)
@@ -141,13 +146,10 @@ def test_the_closed_form_of_activations_holds_for_other_kinds_than_qwens(kind):
 @pytest.mark.slow
 def test_of_a_mixture_of_experts_all_weights_are_held_and_a_token_passes_some():
     """Mixtral 8x7B: 46.7 and 12.9 billion, as published (Jiang et al. 2024)."""
-    import torch
-    from transformers import MixtralConfig, MixtralForCausalLM
+    from transformers import MixtralConfig
 
     config = MixtralConfig()
-    with torch.device("meta"):
-        tensors = {name: list(weight.shape) for name, weight in MixtralForCausalLM(config).named_parameters()}
-    shape = Shape.from_config(config.to_dict(), tensors)
+    shape = shape_of_model(config)
     assert count_parameters(shape) / 1e9 == pytest.approx(46.7, abs=0.05)
     assert (passed_parameters(shape) + embedding_parameters(shape)) / 1e9 == pytest.approx(12.9, abs=0.05)
     assert Shape.from_config(config.to_dict()) is None  # rather than a wrong one
