@@ -33,6 +33,14 @@ class UniqueKeys(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """PyYAML takes 2024-02-30 for a date, by its form, and fails at making it one."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, AttributeError) as error:
+            problem = f"no such value: {node.value!r:.60}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
+
 
 def read_yaml(path: Path) -> dict:
     """The mapping in a YAML file.

@@ -1,9 +1,14 @@
 """scripts/experiment/load.py: every way to get an experiment file wrong gives one line that names the key."""
 
+import copy
+import math
+from pathlib import Path
+
 import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
 from tests.experiment.edits import human, set_key
 
 pytestmark = pytest.mark.fault("an experiment file", "hostile input")
@@ -140,6 +145,14 @@ def unscored_chats(config):
             "training.train.sft.learning_rate: must be a number or `auto`, not 'fast'",
         ),
         (set_key("training", "train", "sft", "clip", True), "training.train.sft.clip: must be a number, not True"),
+        (
+            set_key("training", "train", "sft", "warmup_steps", math.inf),
+            "training.train.sft.warmup_steps: must be a finite number",
+        ),
+        (
+            set_key("training", "train", "sft", "lora", {"targets": ["q_proj", "q_proj"]}),
+            "training.train.sft.lora.targets: q_proj occurs twice",
+        ),
         (set_key("training", "train", "Sft", {}), "training.train.Sft: must be text that matches"),
         (
             set_key("training", "train", "base", {"from": "base", "data": "code", "steps": 1, "learning_rate": 1}),
@@ -211,3 +224,31 @@ def test_a_mixture_of_unknown_datasets_is_refused(experiment, mix, line):
     with pytest.raises(UserError) as error:
         load_experiment(experiment, "x.yaml")
     assert str(error.value).startswith(f"x.yaml: {line}")
+
+
+HOSTILE = (None, "", " ", "auto", "../x", "é\t", 0, -1, 0.5, 10**30, -(10**30), math.nan, math.inf, True)
+HOSTILE += ([], [None], ["a", "a"], [[1]], {}, {"": 1}, {1: None}, b"x")
+
+
+def places(value, *keys):
+    """The keys of all that lies in a mapping."""
+    if keys:
+        yield keys
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], *keys, key)
+
+
+@pytest.mark.parametrize("name", ["config", "experiments/lora-qa", "experiments/qwen2.5-7b-code-dual"])
+def test_no_value_in_any_place_of_a_shipped_experiment_is_a_traceback(name):
+    shipped, refused = read_yaml(Path(f"config/{name}.yaml")), 0
+    for keys in places(shipped):
+        for value in HOSTILE:
+            config = copy.deepcopy(shipped)
+            set_key(*keys, value)(config)
+            try:
+                load_experiment(config, "x.yaml")
+            except UserError as error:
+                assert "\n" not in str(error)
+                refused += 1
+    assert refused > 500

@@ -86,7 +86,7 @@ Number = Annotated[int | float, BeforeValidator(number_from_text)]
 
 
 def whole_or_share(value: float) -> float:
-    if value > 1 and value != int(value):
+    if value > 1 and value % 1:
         raise PydanticCustomError("steps", "must be a whole number of steps, or below 1 a share of all steps")
     return value
 
@@ -100,7 +100,9 @@ Names = Annotated[list[str], Unique, Field(min_length=1)]
 class Record(BaseModel):
     """Settings that were checked. Unknown keys are errors, numbers are not made out of text, nothing changes later."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, validate_by_name=True, validate_by_alias=True
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -174,7 +176,9 @@ def to_json(record: Record) -> str:
 MUST_BE = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing_size": "a number of at most 18 digits",
     "float_type": "a number",
+    "finite_number": "a finite number",
     "string_type": "text",
     "bool_type": "true or false",
     "list_type": "a list",
@@ -219,9 +223,11 @@ def explain(error: ValidationError, value: Any, keys: list[str]) -> str:
         if known:
             return f"{kind}: must be one of {known}, not {tag!r}"
         return f"{kind}: required"
-    if first["type"] not in (*MUST_BE, "literal_error"):  # a check of our own, whose text is the whole line
-        return f"{key}: {first['msg'].removeprefix('Value error, ')}"
-    if any(detail["type"] == "float_type" for detail in details):  # naming whole numbers too would say it twice
+    own = next((detail for detail in details if detail["type"] not in (*MUST_BE, "literal_error")), None)
+    if own:  # a check of our own, whose text is the whole line
+        return f"{key}: {own['msg'].removeprefix('Value error, ')}"
+    kinds = {detail["type"] for detail in details}
+    if kinds & {"float_type", "finite_number"}:  # naming whole numbers too would say it twice
         details = [detail for detail in details if detail["type"] != "int_type"]
     right = " or ".join(dict.fromkeys(must_be(detail) for detail in details))
     return f"{key}: must be {right}, not {first['input']!r:.60}"
