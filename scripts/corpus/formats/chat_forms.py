@@ -5,23 +5,29 @@
 - `messages`: a list of `role` and `content`, or of `from` and `value`; behind a field `system`, if there is one;
 - `conversations` (ShareGPT): a list of `from` (human, gpt, system ...) and `value`; with `role` and `content` too;
 - `prompt` and `completion`: two texts, or two lists of messages (TRL);
-- `instruction`, `output`, and if there are any `input`, `system` and `history` (Alpaca): the input follows the
-  instruction after an empty line; `history` is a list of earlier [question, answer] pairs.
+- `instruction`, `output`, and if there are any `input` and `system` (Alpaca): the input follows the instruction after
+  an empty line. In this form and the one above, `history` is a list of earlier [question, answer] pairs.
+
+A list of messages may be written as JSON text, as in the cells of a table.
 """
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.corpus import CHAT_FIELDS
 
-# fields beside a chat that say that it is none to train on as text
-TOOLS, MEDIA = ("tools", "functions"), ("images", "image", "videos", "video", "audios", "audio")
+# fields of a record, or of one of its messages, that say that it is no chat to train on as text
+TOOLS = ("tools", "functions", "tool_calls", "tool_call", "function_call")
+MEDIA = ("images", "image", "videos", "video", "audios", "audio")
 LABELS = ("label", "kto_tag")  # whether the answer is desired
 # by which other tools leave an answer, or a whole chat, out of the loss: where it is false, and where it is true
-TRAINED = ("weight", "train", "training", "trainable", "train_on_turn", "loss", "loss_scale")
+TRAINED = ("weight", "train", "training", "trainable", "train_on_turn", "loss", "loss_scale", "loss_mask")
 MASKED = ("mask", "masked")
 BESIDE = (*TOOLS, *MEDIA, *LABELS, *TRAINED, *MASKED)
 NO_TOOLS = ("", "[]", "{}", "null")  # tools as JSON text
+WITHOUT_TOOLS = "tool calls are not trained on; leave such chats out, or write them as text"
 # roles as ShareGPT, OpenAI and Gemini write them, in lower case
 ROLE_OF = {"human": "user", **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "model"), "assistant")}
 ROLE_OF |= {"developer": "system", "function_call": "function", "observation": "tool"}
@@ -62,17 +68,20 @@ def messages_in(record: object, place: str, columns: Mapping[str, str] | None = 
     return [{**message, **renamed(message, columns)} if isinstance(message, dict) else message for message in messages]
 
 
+def check_tools_and_media(fields: dict, place: str) -> None:
+    """Refuse a record or a message that offers or calls tools, or that is more than text."""
+    for key in TOOLS:
+        tools = fields.get(key)
+        if tools and not (isinstance(tools, str) and tools.strip() in NO_TOOLS):
+            raise BadRecord("tools", f"{place}: `{key}`: {WITHOUT_TOOLS}")
+    for key in MEDIA:
+        if fields.get(key):
+            raise BadRecord("media", f"{place}: `{key}`: only text is trained on; leave such chats out")
+
+
 def check_beside(record: dict, place: str) -> None:
     """Refuse a record with fields beside its chat by which the chat is none to train on as text."""
-    for key in TOOLS:
-        tools = record.get(key)
-        if tools and not (isinstance(tools, str) and tools.strip() in NO_TOOLS):
-            raise BadRecord(
-                "tools", f"{place}: `{key}`: tool calls are not trained on; leave such chats out, or remove `{key}`"
-            )
-    for key in MEDIA:
-        if record.get(key):
-            raise BadRecord("media", f"{place}: `{key}`: only text is trained on; leave such chats out")
+    check_tools_and_media(record, place)
     for key in LABELS:  # a number may be a class, which says nothing of the answer
         if str(record.get(key)).lower() == "false":
             raise BadRecord(
@@ -100,14 +109,12 @@ def is_false(value: object) -> bool:
 
 def messages_of(fields: dict, place: str) -> list:
     """The messages of the form that the fields have."""
-    if isinstance(fields.get("messages"), list):
-        return [*system_of(fields), *map(from_sharegpt, fields["messages"])]
-    if isinstance(fields.get("conversations"), list):
-        return [*system_of(fields), *map(from_sharegpt, fields["conversations"])]
+    for key in ("messages", "conversations"):
+        messages = as_list(fields.get(key))
+        if isinstance(messages, list):
+            return [*system_of(fields), *map(from_sharegpt, messages)]
     if "prompt" in fields and "completion" in fields:
-        sides = (fields["prompt"], "user"), (fields["completion"], "assistant")
-        turns = [side if isinstance(side, list) else [{"role": role, "content": side}] for side, role in sides]
-        return [*system_of(fields), *turns[0], *turns[1]]
+        return from_prompt(fields, place)
     if "instruction" in fields and "output" in fields:
         return from_alpaca(fields, place)
     raise BadRecord(
@@ -115,6 +122,14 @@ def messages_of(fields: dict, place: str) -> list:
         f"{place}: no `messages`; a record is {EXAMPLE}, or has `conversations`, `prompt` and `completion`, or"
         " `instruction` and `output`; `columns` says where its fields have other names, as `completion: chosen`",
     )
+
+
+def as_list(value: object) -> object:
+    """The list in JSON text; any other value as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def system_of(fields: dict) -> list[dict]:
@@ -131,16 +146,40 @@ def from_sharegpt(turn: object) -> object:
     return {**turn, "role": turn["from"], "content": turn.get("value")}
 
 
+def from_prompt(fields: dict, place: str) -> list:
+    """The messages of a prompt with its completion; where the completion repeats the prompt (as the chosen answers of
+    UltraFeedback do), it is the whole chat."""
+    question, answer = as_turns(fields["prompt"], "user"), as_turns(fields["completion"], "assistant")
+    asked = [turn.get("content") for turn in question if isinstance(turn, dict)]
+    for turn in answer:
+        if isinstance(turn, dict) and turn.get("role") == "user" and turn.get("content") in asked:
+            question = []
+    return [*system_of(fields), *history_of(fields, place), *question, *answer]
+
+
+def as_turns(side: object, role: str) -> list:
+    """A side of a chat as messages: a list of them, or the text of one."""
+    if isinstance(side, list):
+        return [from_sharegpt(turn) for turn in side]
+    return [{"role": role, "content": side}]
+
+
+def history_of(fields: dict, place: str) -> list[dict]:
+    """The messages of the earlier [question, answer] pairs."""
+    history = as_list(fields.get("history") or [])  # in a table the cell is there, and empty
+    if not isinstance(history, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in history):
+        raise BadRecord("history", f"{place}: `history` must be a list of [question, answer], not {history!r:.40}")
+    turns = []
+    for question, answer in history:
+        turns += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+    return turns
+
+
 def from_alpaca(fields: dict, place: str) -> list[dict]:
     """The messages of an instruction with its output."""
     for key in ("instruction", "input", "output", "system"):
         if not isinstance(fields.get(key, ""), str):
             raise BadRecord("no_text", f"{place}: `{key}` must be text, not {fields[key]!r:.40}")
-    result, history = system_of(fields), fields.get("history", [])
-    if not isinstance(history, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in history):
-        raise BadRecord("history", f"{place}: `history` must be a list of [question, answer], not {history!r:.40}")
-    for question, answer in history:
-        result += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-    context = fields.get("input", "")
-    question = "\n\n".join(part for part in (fields["instruction"], context) if part.strip())
-    return [*result, {"role": "user", "content": question}, {"role": "assistant", "content": fields["output"]}]
+    question = "\n\n".join(part for part in (fields["instruction"], fields.get("input", "")) if part.strip())
+    turns = [{"role": "user", "content": question}, {"role": "assistant", "content": fields["output"]}]
+    return [*system_of(fields), *history_of(fields, place), *turns]

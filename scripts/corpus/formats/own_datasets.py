@@ -28,7 +28,14 @@ from scripts.common.hashing import text_digest
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.common.text import is_target
-from scripts.corpus.formats.chat_forms import ROLE_OF, BadRecord, messages_in, untrained_key
+from scripts.corpus.formats.chat_forms import (
+    ROLE_OF,
+    WITHOUT_TOOLS,
+    BadRecord,
+    check_tools_and_media,
+    messages_in,
+    untrained_key,
+)
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
@@ -56,14 +63,10 @@ def chat_of(
         role = message.get("role") if isinstance(message, dict) else message
         if isinstance(role, str):
             role = ROLE_OF.get(role.lower(), role.lower())
-        used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
-        if used or role in ("tool", "function", "ipython"):
-            subject = f"`{used[0]}`" if used else f"role {role}"
-            raise BadRecord(
-                "tools",
-                f"{place}: {subject}: tool calls are not trained on; leave such chats out, or write them as text",
-            )
+        if role in ("tool", "function", "ipython"):
+            raise BadRecord("tools", f"{place}: role {role}: {WITHOUT_TOOLS}")
         if isinstance(message, dict):
+            check_tools_and_media(message, place)
             check_other_keys(message, role, place)
         if role not in ROLES:
             raise BadRecord("role", f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")

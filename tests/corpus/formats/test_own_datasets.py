@@ -100,6 +100,8 @@ def test_alpaca_records_have_their_input_system_and_history():
     record = {"instruction": "Add.", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["a", "b"]]}
     contents = [turn["content"] for turn in own_datasets.chat_of(record, "x")[0]]
     assert contents == ["Be brief.", "a", "b", "Add.\n\n1 2", "3"]
+    asked = {"prompt": "Add 1 2.", "completion": "3", "history": [["a", "b"]]}
+    assert [turn["content"] for turn in own_datasets.chat_of(asked, "x")[0]] == ["a", "b", "Add 1 2.", "3"]
     bare = own_datasets.chat_of({"instruction": "Add.", "input": "", "output": "3", "system": None}, "x")[0]
     assert bare == [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "3"}]
     alone = own_datasets.chat_of({"instruction": " ", "input": "1 + 2", "output": "3"}, "x")[0]
@@ -261,14 +263,23 @@ LEFT_OUT = {
         *({"messages": [USER, ANSWER | mark]} for mark in (*NO, {"weight": 0.5}, {"train_detail": [{"train": False}]})),
         {"prompt": [USER], "completion": [ANSWER | {"weight": 0.0}]},
         *({"messages": [USER, ANSWER]} | mark for mark in NO),
+        {"messages": [USER, ANSWER | {"loss_mask": 0}]},
     ],
     "undesired_answer": [
         *({"prompt": "q", "completion": "a", "label": label} for label in (False, "False")),
         {"messages": [USER, ANSWER], "label": False},
         {"instruction": "q", "output": "a", "kto_tag": False},
     ],
-    "media": [{"messages": [USER, ANSWER], key: ["a.png"]} for key in ("images", "videos", "audios")],
-    "tools": [{"messages": [USER, ANSWER], "tools": '[{"name": "f"}]'}],
+    "media": [
+        *({"messages": [USER, ANSWER], key: ["a.png"]} for key in ("images", "videos", "audios")),
+        {"messages": [USER | {"images": ["a.png"]}, ANSWER]},
+    ],
+    "tools": [
+        {"messages": [USER, ANSWER], "tools": '[{"name": "f"}]'},
+        {"messages": [{"role": "system", "content": "s", "tools": [{"name": "f"}]}, USER, ANSWER]},
+        {"messages": [USER, ANSWER | {"tool_call": {"name": "f"}}]},
+    ],
+    "history": [{"prompt": "q", "completion": "a", "history": [USER, ANSWER]}],
     "thinking": [
         {"conversations": [{"from": "human", "value": "q"}, SAID | {"thinking": "x"}]},
         *({"messages": [USER, ANSWER | {key: "x"}]} for key in ("thought", "reasoning_details")),
@@ -281,6 +292,8 @@ KEPT = [
     {"prompt": "q", "completion": "a", "label": True},
     {"messages": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
     {"messages": [USER | {"from": "the web"}, ANSWER]},
+    {"messages": json.dumps([USER, ANSWER])},  # as in a cell of a table
+    {"prompt": "q", "completion": [USER, ANSWER], "history": ""},  # as UltraFeedback's `chosen` repeats its prompt
     {"messages": [USER | {"weight": 0}, ANSWER | {"weight": None, "train": True, "mask": False, "thought": ""}]},
     {"messages": [USER | {"role": "User"}, {"role": "model", "content": [{"type": "output_text", "text": "a"}]}]},
 ]
