@@ -25,16 +25,22 @@ FORMS = [
     ("digitalocean-token", "<TOKEN>", r"\bdo[opr]_v1_[0-9a-f]{64}\b", "do[opr]_v1_", 3),
     ("discord-bot-token", "<TOKEN>", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}\b", r"\.[\w-]{6}\.[\w-]{27}", 4),
     ("django-secret-key", "<API_KEY>", r"""(?i)SECRET_KEY\b[^\n]{0,40}["']((?-i:[a-z0-9!@#$%^&*(_=+)-]{45,70}))["']""", "secret_key", 3.5),
+    ("facebook-token", "<TOKEN>", r"\bEAA[A-Za-z0-9]{80,}", "eaa[a-z0-9]{40}", 3.5),
     ("firebase-server-key", "<API_KEY>", r"\bAAAA[\w-]{7}:APA91b[\w-]{100,160}", "apa91b", 3),
     ("gcp-api-key", "<API_KEY>", r"\bAIza[\w-]{35}", "aiza", 3),
     ("github-fine-grained-pat", "<TOKEN>", r"\bgithub_pat_\w{22,255}\b", "github_pat_", 3),
     ("google-oauth", "<TOKEN>", r"\b(?:GOCSPX-[\w-]{20,40}|ya29\.[\w-]{30,300}|1//0[\w-]{40,120})", r"gocspx-|ya29\.|1//0", 3.5),
     ("huggingface-access-token", "<TOKEN>", r"\bhf_[A-Za-z0-9]{30,40}\b", "hf_", 3),
+    ("gmail-app-password", "<PASSWORD>", r"""\blogin\([^\n)]{1,80},[ \t]*["']([a-z]{4} ?[a-z]{4} ?[a-z]{4} ?[a-z]{4})["']\)""", r"login\(", 2.8),
+    ("hubspot-token", "<TOKEN>", r"\bpat-[a-z]{2}\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", r"pat-[a-z][a-z]\d-", 3),
+    ("jenkins-token", "<TOKEN>", r"\b11[0-9a-f]{32}\b", "jenkins", 3),
     ("jwt", "<TOKEN>", r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w+/=-]{10,}", "eyj", 3),
     ("kubernetes-client-key", "<TOKEN>", r"client-key-data:[ \t]{0,4}([\w+/]{64,}={0,2})", "client-key-data:", 3),
+    ("laravel-key", "<API_KEY>", r"\bbase64:([A-Za-z0-9+/]{43}=)", "base64:", 3.5),
     ("mailgun-api-key", "<API_KEY>", r"\b(?:pub)?key-[0-9a-f]{32}\b", "key-[0-9a-f]{8}", 3),
     ("mailgun-api-key", "<API_KEY>", r"\b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b", "[0-9a-f]{12}-[0-9a-f]{8}-", 3),
     ("npm-access-token", "<TOKEN>", r"\bnpm_[A-Za-z0-9]{36}\b", "npm_", 3),
+    ("npm-registry-login", "<TOKEN>", r"""(?m)(?:^|[\s:])_(?:authToken|password|auth)[ \t]*=[ \t]*["']?([\w+/-]{12,}={0,2})""", r"_(?:authtoken|password|auth)[ \t]*=", 3),
     ("nuget-api-key", "<API_KEY>", r"\boy2[a-z0-9]{43}\b", "oy2[a-z0-9]{20}", 3.5),
     ("openai-api-key", "<API_KEY>", r"\bsk-(?:[a-z]+-)?[A-Za-z0-9_-]{32,200}", "sk-", 3.5),
     ("paypal-access-token", "<TOKEN>", r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{10,20}\$[0-9a-f]{20,40}", r"access_token\$", 0),
@@ -42,7 +48,10 @@ FORMS = [
     ("square-token", "<TOKEN>", r"\b(?:sq0[a-z]{3}-[\w-]{22,60}|EAAA[\w-]{56,64})", r"sq0[a-z]{3}-|eaaa[\w-]{40}", 3),
     ("telegram-bot-api-token", "<TOKEN>", r"\b[0-9]{8,10}:AA[\w-]{33}\b", ":AA", 3.5),
     ("tencent-secret-id", "<API_KEY>", r"\bAKID[A-Za-z0-9]{32}\b", "akid", 3.5),
+    ("twitter-bearer-token", "<TOKEN>", r"""["'= ](A{20,24}[A-Za-z0-9%]{40,120})["'\s]""", "aaaaaaaaaaaaaaaaaaaa", 3),
+    ("vault-token", "<TOKEN>", r"""(?i)vault\w{0,20}["'\]]{0,2}[ \t]*[:=][ \t]*["']?((?-i:s\.[A-Za-z0-9]{24}))\b""", "vault", 3.5),
     ("wordpress-salt", "<API_KEY>", r"""define\([ \t]{0,2}['"](?:SECURE_)?(?:AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)['"],[ \t]{0,8}'([^'\\\n]{40,80})'""", "_(?:key|salt)['\"],", 3.5),
+    ("webhook", "<TOKEN>", r"/IncomingWebhook/([0-9a-f]{32})", "/incomingwebhook/", 3),
     ("webhook", "<TOKEN>", r"https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/([\w-]{50,80})", "/api/webhooks/", 3),
 ]  # fmt: skip
 
@@ -76,8 +85,8 @@ WRAPPED = (
     r"|\w{1,10}\.string)\([ \t]{0,2}|[bru]{1,2}|!!str[ \t])?"
 )
 BECOMES = (
-    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?[A-Za-z]\w{0,15}(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
-    r"(?:[(\\]?\r?\n[ \t]*)?" + WRAPPED
+    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?[A-Za-z]\w{0,15}(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,4}"""
+    r"(?:[(\\]?\r?\n[ \t]*|\[[ \t]?)?" + WRAPPED
 )
 # what is read where a name is not set: `os.environ.get("DB_PASSWORD", "`, `process.env.DB_PASSWORD || "`
 LOOKED_UP = r"""(?i)(?:env|config|setting|propert|option|getorelse|getordefault)[\w.!:]{0,20}[(\[.]["']?[\w.-]{0,40}?"""
@@ -87,13 +96,19 @@ REST = r"[ \t]*(?:[ \t][#;][^\n]*)?\r?$"  # the rest of a line of `.env`, YAML, 
 QUOTED = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
 PASS = r"(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|(?:[a-z0-9]+_|\b)pass(?:_[a-z]{1,12})?|密码|口令)"
 
+# `name: DB_PASSWORD` and below it `value: ...`, `{"name": "...", "value": "..."}`, `key="..." value="..."`
+NAMED_VALUE = r"""(?i)\b(?:name|key)["']?[ \t]*[:=][ \t]*["']?[\w.-]{0,40}?"""
+VALUE_OF = r"""[\w.-]{0,20}["']?,?\s{1,80}["']?value["']?[ \t]*[:=][ \t]*["']?"""
+# `.put("db.password", `, `.setHeader("X-Api-Key", `
+CALLED = r"""(?i)\.(?:put|set|add|with|append|header|param|field|property|setenv)\w{0,12}\([ \t]*["'][\w.-]{0,40}?"""
+
 # Passwords at other places: (pattern, keywords)
 PLACES = [
     # `DB_PASS = "..."` and `"pass": "..."`, without the names that the rule above knows
     (r"(?i)(?:[a-z0-9]_|[\s\"'$.({[,;]|[a-z](?-i:P))pass(?:_[a-z]{1,12})?" + BECOMES + QUOTED, [r"pass[\w\"'\])]{0,16}[ \t]*(?::=|=>|=|:)"]),
     # `setPassword("...")`, `.withDbPassword('...')`, `auth("user", "...")`
     (r"(?i)(?:set|with|\.)_?\w{0,20}(?:" + PASS + r")\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}\)", [r"pass[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"]),
-    (r"(?i)\b(?:basic_?auth|auth|credentials?|(?:password)?authentication|login)[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
+    (r"(?i)\b(?:(?:http_?)?(?:basic|digest)_?auth|auth|credentials?|(?:password)?authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
     (LOOKED_UP + PASS + OR_ELSE + QUOTED, [rf"(?:pass|pwd){OR_LITERAL}"]),
     # `${DB_PASSWORD:-...}`, `@Value("${db.password:...}")`
     (r"(?i)\$\{[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}:[-=]?([^}\s\"'`$]{5,64})\}", [r"(?:pass|pwd)[\w.-]*:[^}\s]"]),
@@ -102,33 +117,49 @@ PLACES = [
     # `?user=me&password=...`
     (r"(?i)[?&;](?:\w{0,20}[_-])?(?:pass|passwd|password|pwd|passphrase)=([^&;\"'`\s<>{}()%$\\]{4,64})", [r"[?&;](?:\w{0,20}[_-])?(?:pass|pwd)[a-z]*="]),
     # `DB_PASS=...`, alone on its line or before a command
-    (r"(?im)^[ \t#/*;>-]*(?:export[ \t]+|set[ \t]+|env[ \t]+|-e[ \t]+)?\w{0,40}(?:(?-i:PASS(?:WORD|WD|PHRASE)?|PWD)|_pass(?:word|wd|phrase)?|_pwd)=([^\"'`\s<>{}()%$\\,;]{5,64})(?:\s|$)", [r"(?:pass(?:word|wd|phrase)?|pwd)=[^\"'`\s<>{}()%$\\,;]{5}"]),
+    (r"(?im)(?:^[ \t#/*;>-]*(?:export[ \t]+|set[ \t]+|env[ \t]+)?|(?:^|[ \t])(?:-e|--env)[ =][\"']?|^[ \t]*Environment=[\"']?)\w{0,40}(?:(?-i:PASS(?:WORD|WD|PHRASE)?|PWD)|_pass(?:word|wd|phrase)?|_pwd)=([^\"'`\s<>{}()%$\\,;]{5,64})(?:[\"'\s]|$)", [r"(?:pass(?:word|wd|phrase)?|pwd)=[^\"'`\s<>{}()%$\\,;]{5}"]),
     # `curl -u me:...`, `mysql --password=...`, `sshpass -p ...`
     (r"(?i)\b(?:curl|wget|http|https)\b[^\n]{0,200}?[ \t](?:-u|--user|-a|--auth)[ =]?[\"']?[\w.@+-]{1,64}:([^\"'`\s<>{}()%$\\]{4,64})", [r"[ \t](?:-u|--user|-a|--auth)[ =]?[\"']?[\w.@+-]{1,64}:"]),
     (r"(?i)[ \t\"'](?:--|/)(?:\w{1,20}-)?(?:pass|password|passwd|passphrase|pwd)[ =:][\"']?([^\"'`\s<>{}()\[\]%$\\]{5,64})", [r"(?:--|/)(?:\w{1,20}-)?(?:pass|pwd)[a-z]*[ =:]"]),
-    (r"(?i)\b(?:sshpass|mysql|mysqldump|mysqladmin|redis-cli|htpasswd|smbclient|net use)\b[^\n]{0,120}?[ \t]-[pa] ?[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"\b(?:sshpass|mysql\w*|redis-cli)\b"]),
+    (r"(?i)\b(?:sshpass|mysql|mysqldump|mysqladmin|redis-cli|htpasswd|smbclient|net use|(?:docker|podman|skopeo|az|registry) login)\b[^\n]{0,120}?[ \t]-[pa] ?[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"\b(?:sshpass|mysql\w*|redis-cli)\b", r"(?:docker|podman|skopeo|az|registry) login"]),
+    # `echo ... | docker login --password-stdin`, `echo ... | sudo -S`, `--from-literal=password=...`, a line of .pgpass
+    (r"(?i)\becho[ \t]+(?:-n[ \t]+)?[\"']?([^\"'`\s<>{}()%$\\|]{5,64})[\"']?[ \t]*\|[ \t]*(?:[^\n|]*--password-stdin|sudo[ \t]+-S\b|(?:sudo[ \t]+)?passwd\b)", [r"echo[^\n|]*\|[^\n]*(?:password-stdin|sudo[ \t]+-s|passwd)"]),
+    (r"(?i)--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}=([^\"'`\s<>{}()%$\\]{5,64})", [r"--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]*(?:pass|pwd)"]),
+    (r"(?m)^[\w.*-]{1,100}:(?:54\d\d|6432|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:\"'`<>{}()]{5,64})\r?$", [r":(?:54\d\d|6432|\*):[\w.*-]+:[\w.*-]+:"]),
     # `IDENTIFIED BY '...'`, `WITH PASSWORD '...'`, `requirepass ...`, `<password>...</password>`
-    (r"(?i)\b(?:identified[ \t]+by|with[ \t]+(?:encrypted[ \t]+)?password|password)[ \t]+'([^'\s\\]{5,64})'", [r"(?:identified[ \t]+by|password)[ \t]+'"]),
-    (r"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|PassPhrase)[ \t]+([^\"'`\s<>{}()%$\\]{5,64})[ \t]*\r?$", [r"(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|passphrase)[ \t]"]),
+    (r"(?i)\b(?:identified[ \t]+by|with[ \t]+(?:encrypted[ \t]+)?password|password)[ \t]+['\"]([^'\"\s\\]{5,64})['\"]", [r"(?:identified[ \t]+by|password)[ \t]+['\"]"]),
+    (r"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|PassPhrase|enable[ \t]+(?:secret|password)|snmp-server[ \t]+community)[ \t]+([^\"'`\s<>{}()%$\\]{5,64})(?:[ \t]+R[OW])?[ \t]*\r?$", [r"(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|passphrase|enable[ \t]+(?:secret|password)|community)[ \t]"]),
     (r"(?i)<(?:\w{0,20})(?:password|passwd|pwd|passphrase)>([^<>\s${}%]{5,64})</", [r"(?:passw(?:or)?d|pwd|passphrase)>"]),
-    (r"(?i)(?:name|key)=[\"']\w{0,30}(?:password|passwd|pwd)[\"'][ \t]+value=[\"']([^\"'\s<>${}%]{5,64})[\"']", [r"(?:passw(?:or)?d|pwd)[\"'][ \t]+value="]),
+    (NAMED_VALUE + PASS + VALUE_OF + r"([^\"'\s<>${}%,]{5,64})[\"'\s,}]", [r"(?:pass|pwd)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
+    # `ConvertTo-SecureString "..."`, `-Password "..."`, `props.put("db.password", "...")`, `redis.auth("...")`
+    (r"(?i)\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?" + QUOTED, ["convertto-securestring"]),
+    (r"(?i)[ \t]-\w{0,20}password[ \t]+" + QUOTED, [r"-\w*password[ \t]+[\"']"]),
+    (CALLED + PASS + r"[\w.-]{0,20}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)[\w.-]*[\"'],[ \t]*[\"'`]"]),
+    # `user, password = "admin", "..."`
+    (r"(?i),[ \t]*\w{0,20}" + PASS + r"\w{0,20}[ \t]*:?=[ \t]*[\"'][^\"'\n]{1,64}[\"'],[ \t]*" + QUOTED, [r",[ \t]*\w*(?:pass|pwd)\w*[ \t]*:?=[ \t]*[\"']"]),
+    (r"(?i)\.(?:auth|authenticate)\([ \t]*" + QUOTED + r"[ \t]*\)", [r"\.auth[a-z]*\([ \t]*[\"'`]"]),
 ]  # fmt: skip
 
 
-PASSWORD = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|密码|口令)"
+PASSWORD = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|\b(?:wpa_?|wifi_?)?psk|密码|口令)"
 # as in `.env`, YAML, ini and properties: alone on its line, which may be a comment
 PLAIN_PASSWORD = (
-    r"(?im)^[ \t#/*;>-]*(?:[\w.-]+[ \t]+){0,2}[\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|\w_pass|密码|口令)\d?[ \t]*"
+    r"(?im)^[ \t#/*;>-]*(?:[\w.-]+[ \t]+){0,2}[\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|\w_pass|\bpsk|密码|口令)\d?[ \t]*"
     r"""(?::[ \t]+|=[ \t]*)([^"'`\s<>{}()\[\]%$\\,;|&*=!:][^"'`\s<>{}()\[\]%\\,;]{5,63})""" + REST
 )
-UNQUOTED = r"""(?:passw(?:or)?d|pwd|_pass|passphrase|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
+UNQUOTED = r"""(?:passw(?:or)?d|pwd|_pass|passphrase|\bpsk|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
 MACRO = (
     r"""(?i)define[ \t(]{1,4}["']?(?:\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)\w{0,20}|(?:\w{0,40}_)?pass)"""
     r"""["']?[ \t,]{1,8}"""
 )
+# before `key`
+KEYS = (
+    r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes"
+    r"|jwt|routing|integration|pagerduty|licen[cs]e)"
+)
 SECRET = (
     r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth"
-    r"|(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook)_?-?key)\w{0,20}"
+    rf"|{KEYS}[_-]?key)\w{{0,20}}"
 )
 
 
@@ -169,18 +200,32 @@ class Rule:
         return re2.compile(self.pattern.encode(), re2_options())
 
 
-KEY_NAME = (
-    r"(?:secret|token|api[_-]?key|apikey|access[_-]?key|private[_-]?key|signing[_-]?key"
-    r"|client[_-]?secret|signature|auth)"
+KEY_NAME = rf"(?:secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|{KEYS}[_.-]?key|signature|auth)"
+# what stands before a literal that is a key
+NAMED = (
+    r":[\w-]{0,20}" + KEY_NAME + r"[\w-]{0,20}[ \t]+",
+    r"""define[ \t(]{1,4}["']?\w{0,40}""" + KEY_NAME + r"""\w{0,20}["']?[ \t,]{1,8}""",
+    r"\b(?:setx|setenv|set[ \t]+-\w+)[ \t]+\w{0,40}" + KEY_NAME + r"\w{0,20}[ \t]+",
+    CALLED.removeprefix("(?i)") + KEY_NAME + r"""[\w.-]{0,20}["'],[ \t]*""",
+    r"[ \t]-\w{0,20}" + KEY_NAME + r"[ \t]+",
+    r"""\bjwt\.(?:encode|decode|sign|verify)\([^\n"']{1,60},[ \t]*""",
+    r"""\bvariable[ \t]+"[\w-]{0,40}""" + KEY_NAME + r"""[\w-]{0,20}"[ \t]*\{[^}]{0,200}?\bdefault[ \t]*=[ \t]*""",
 )
 COUNTING = re.compile(rb"01234567|12345678|23456789|abcdefgh|98765432|87654321|(.)\1{7}|example")
 
 # For the checks that a regular expression cannot make.
 WEAK = re.compile(
     rb"(?i)^\d{4}-\d\d-\d\d|@example\.|^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|\.\w+\(|^%|^\$|^\{"
+    rb"|^[a-z_]\w*(?:\.[a-z_]\w*){2,}$"  # of a module
     rb"|(?-i:^[A-Z0-9_]+$|^[a-z]+(?:_[a-z0-9]+)+$)"  # names of constants and variables: DB_PASSWORD_1, user_password_1
 )
 DOTTED = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$")  # `settings.password1`
+UUID = re.compile(rb"(?i)[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+# a UUID that names something, or makes a request count once
+IDENTIFIER = re.compile(
+    rb"(?i)(?:id|name|(?:action|change|client|request)[_-]?token)[\"'\])]*[ \t]*(?:[:=>]{1,2}|,|\|\||\?\?)[ \t]*[\"'`]?$"
+)
+CHANGE = re.compile(rb"[a-z](?=[A-Z\d])|[A-Z](?=[a-z\d])|\d(?=[A-Za-z])")
 PART_BEFORE, PART_AFTER = re.compile(rb"[\w.-]"), re.compile(rb"[\w-]|\.\w")
 
 
@@ -215,10 +260,16 @@ def is_no_type(text: bytes, start: int, end: int) -> bool:
 
 
 def is_random(text: bytes, start: int, end: int) -> bool:
-    """Whether a literal looks random: three digits, no path, URL or words between `-` or `.`, no counting, no text."""
+    """Whether a literal looks random: digits, no path, URL or words between `-` or `.`, no counting, no text; or a
+    random UUID that is no identifier."""
     secret = text[start:end]
-    words = max(map(len, re.split(rb"[-._/]", secret)))
-    if len(re.findall(rb"\d", secret)) < 3 or words < 16 or COUNTING.search(secret.lower()):
+    if UUID.fullmatch(secret):
+        return not IDENTIFIER.search(text[max(0, start - 40) : start])
+    longest = max(re.split(rb"[-._/]", secret), key=len)
+    digits = len(re.findall(rb"\d", secret))
+    # of two digits or fewer it must change between small letters, capitals and digits as words in camelCase do not
+    enough = digits >= 3 or (digits and len(CHANGE.findall(longest)) > len(longest) / 2)
+    if not enough or len(longest) < 16 or COUNTING.search(secret.lower()):
         return False
     try:  # `dGhlIHNhbXBsZSBub25jZQ==` is "the sample nonce"
         return not base64.b64decode(secret, validate=True).isascii()
@@ -254,7 +305,7 @@ def is_url_password(text: bytes, start: int, end: int) -> bool:
 
 def own_rules() -> list[Rule]:
     """Rules for the kinds that detect-secrets does not find, or finds only in part."""
-    words = ["passw", "pwd", "passphrase", "passcode", "密码", "口令"]
+    words = ["passw", "pwd", "passphrase", "passcode", r"psk[ \t]*[:=]", "密码", "口令"]
     return [
         Rule("password", "<PASSWORD>", PASSWORD + r"\w{0,20}" + BECOMES + QUOTED, words, check=is_password),
         Rule("password", "<PASSWORD>", PLAIN_PASSWORD, [UNQUOTED], check=is_plain_password),
@@ -308,7 +359,7 @@ def own_rules() -> list[Rule]:
         Rule(
             "authorization-header",
             "<TOKEN>",
-            r"(?i)authorization[\"']?[ \t]{0,4}[:=,][ \t]{0,4}[\"'`]?(?:bearer|basic|token)[ \t]+"
+            r"(?i)authorization[\"']?[ \t]{0,4}[:=, \t][ \t]{0,4}[\"'`]?(?:bearer|basic|token)[ \t]+"
             r"([a-z0-9+/_.~-]{16,}={0,2})",
             ["authorization"],
             entropy=3,
@@ -339,10 +390,10 @@ def own_rules() -> list[Rule]:
         Rule(
             "generic-api-key",
             "<API_KEY>",
-            SECRET + BECOMES + r"""["'`]([\w.=+/-]{20,150})["'`]""",
+            SECRET + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""",
             [  # rarer than `key` or `auth`
-                r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`][\w.=+/-]{20}""",
-                r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=][ \t]*[\w.:\[\]]*[(bru]["'`]""",
+                r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`]{1,3}[\w.=+/-]{20}""",
+                r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=>]+[ \t]*[\w.:\[\]]*[(bru]["'`]""",
             ],
             entropy=3.5,
             check=is_random,
@@ -350,17 +401,52 @@ def own_rules() -> list[Rule]:
         Rule(
             "generic-api-key",
             "<API_KEY>",
-            LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,150})["'`]""",
+            LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,})["'`]""",
             [rf"(?:secret|token|key|credential|auth){OR_LITERAL}"],
             entropy=3.5,
             check=is_random,
+        ),
+        # a literal that a name stands before: `:api-key "..."`, `#define API_KEY "..."`, `.put("api.key", "...")`
+        Rule(
+            "generic-api-key",
+            "<API_KEY>",
+            rf"(?i)(?:{'|'.join(NAMED)})" + r"""["']([\w.=+/-]{20,})["']""",
+            [
+                r"(?:secret|token|key|auth|signature)[\w.-]*[\"']?(?:,[ \t]*|[ \t]+|\)[ \t]+)[\"']",
+                r"jwt\.(?:encode|decode|sign|verify)\(",
+                r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)",
+            ],
+            entropy=3.5,
+            check=is_random,
+        ),
+        # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
+        Rule(
+            "generic-api-key",
+            "<API_KEY>",
+            rf"""(?:{NAMED_VALUE}{KEY_NAME}{VALUE_OF}|<(?:\w{{1,20}}[ \t]+name=["'])?\w{{0,20}}{KEY_NAME}\w{{0,20}}["']?>)"""
+            r"([\w=+/~.-]{20,})[\"'\s,}<]",
+            [
+                r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]",
+                r"(?:secret|token|key|auth)\w*[\"']?>[\w=+/~.-]",
+            ],
+            entropy=3.5,
+            check=is_plain_token,
+        ),
+        # `${TOKEN:-...}`
+        Rule(
+            "generic-api-key",
+            "<API_KEY>",
+            r"(?i)\$\{[\w.-]{0,40}?" + KEY_NAME + r"[\w.-]{0,20}:[-=]?([\w=+/~.-]{20,})\}",
+            [r"\$\{[\w.-]*(?:secret|token|key|auth)[\w.-]*:[-=]?[\w=+/~.-]"],
+            entropy=3.5,
+            check=is_plain_token,
         ),
         # without quotes, alone on its line or behind a header's name, in a URL or on a command line
         Rule(
             "generic-api-key",
             "<API_KEY>",
             r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}"
-            r"[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,150})[ \t]*\r?$",
+            r"[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
             [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"],
             entropy=3.5,
             check=is_plain_token,
@@ -368,7 +454,9 @@ def own_rules() -> list[Rule]:
         Rule(
             "generic-api-key",
             "<API_KEY>",
-            r"(?i)(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY_NAME + r"(?:=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,150})",
+            r"(?i)(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?"
+            + KEY_NAME
+            + r"(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
             [r"(?:token|key|secret|signature)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"],
             entropy=3.5,
             check=is_plain_token,
