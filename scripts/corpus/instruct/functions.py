@@ -112,7 +112,10 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if not summary or not is_informative(summary):
         return None
     line = node.start_point.row + 1
-    statements = sum("comment" not in child.type for child in body.named_children) - syntax(language).docstrings
+    children = body.named_children
+    if len(children) == 1 and children[0].type == "statement_list":  # in Go between a block and its statements
+        children = children[0].named_children
+    statements = sum("comment" not in child.type for child in children) - syntax(language).docstrings
     return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, statements)
 
 

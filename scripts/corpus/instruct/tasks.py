@@ -25,6 +25,22 @@ from scripts.languages import chats, languages
 
 SHORT = 5  # lines of a function with a single statement, below which nothing is asked about it
 SENTENCE_END = re.compile(r"[.!?。！？][\"')\]”’`*]*$")
+SIGNATURE = re.compile(r".*?(?:\{\s*\n|:\n|$)", re.DOTALL)  # of a function, up to its body
+ASIDE = re.compile(
+    r"(?i)\W*(?:warning|note|todo|fixme|deprecated|overload|see)\b|`+\w+`+ (?:is|are|should|must|may|can)\b"
+)
+STUB = re.compile(
+    r"(?m)^\s*(?:\.\.\.|pass|raise NotImplementedError\b.*|(?:todo|unimplemented)!\(.*"
+    r"|panic\(\"(?:not implemented|TODO).*|throw new (?:UnsupportedOperation|NotImplemented)\w*\(.*)$"
+)
+# words that say nothing of a function
+EMPTY_WORDS = frozenset(
+    WORD.findall(
+        "with from this that into when then than given using used uses will have been does each such also only some"
+        " return returns create creates call calls gets sets make makes perform performs helper function method"
+        " class object instance value values current information"
+    )
+)
 REQUESTS = {
     "function_to_docstring": {
         "zh": "请为以下{language}代码{english}写出文档说明：",
@@ -55,13 +71,15 @@ def is_complete(sentence: str) -> bool:
 
 
 def says_more(function: Function) -> bool:
-    """Whether a function's documentation says more than its name: `Gets the name.` of `get_name` does not."""
-    name = WORD.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", f"{function.name} {function.holder or ''}").lower())
+    """Whether a function's documentation says more than its signature: `Calls a tool by name.` of `call_tool(name)`
+    does not, and what begins with a parameter or a warning does not say what the function does."""
+    if ASIDE.match(function.documentation):
+        return False
+    signature = f"{function.name} {function.holder or ''} {SIGNATURE.match(function.source)[0]}"
+    parts = WORD.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", signature).lower())
+    named = tuple(part[:4] for part in parts if len(part) > 3)
     words = {word for word in WORD.findall(function.documentation.lower()) if len(word) > 3}
-    other = []
-    for word in words:
-        if not any(word.startswith(part[:4]) for part in name):
-            other.append(word)
+    other = [word for word in words - EMPTY_WORDS if not word.startswith(named)]
     return len(other) >= 2 or bool(CJK.search(function.documentation))
 
 
@@ -120,7 +138,7 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         if function.statements < 2:
             # a single statement mostly calls something that the request does not show
             possible.pop("signature_to_body", None)
-        if function.statements < 2 and function.source.count("\n") < SHORT:
+        if function.statements < 2 and (function.source.count("\n") < SHORT or STUB.search(function.source)):
             continue  # as one that returns an attribute: its documentation says what the code does not
         if not possible or not says_more(function):
             continue

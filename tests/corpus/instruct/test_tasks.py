@@ -120,6 +120,33 @@ def test_nothing_is_asked_about_a_short_body_of_one_statement_and_a_long_one_is_
     assert not [body for body, _ in asked if body == "return one(a)"]
 
 
+TWO = "    b = one(tool)\n    return two(b, name)\n"
+
+
+@pytest.mark.parametrize(
+    ("documentation", "body", "asked"),
+    [
+        ("Runs a tool in a thread of its own, and waits for it.", TWO, True),
+        ("Calls a tool by name with arguments.", TWO, False),  # its signature says it
+        ("Warning: the list of running tools is not copied here.", TWO, False),
+        ("``arguments`` should be plain values like strings or numbers.", TWO, False),
+        ("Runs a tool in a thread of its own, and waits for it.", "    ...\n", False),
+        ("Runs a tool in a thread of its own, and waits for it.", "    raise NotImplementedError('later')\n", False),
+    ],
+)
+def test_documentation_that_does_not_say_what_a_function_does_is_no_answer(documentation, body, asked):
+    signature = "def call_tool(\n    tool,\n    name,\n    arguments,\n    more,\n):\n"
+    text = f'{signature}    """{documentation}"""\n{body}'
+    made = examples_of(document(text), InstructDataset(kind="instruct", language="en"), 42)
+    assert (made != "no_facts") == asked
+
+
+def test_the_statements_of_go_are_counted():
+    text = f"package a\n\n// {SAID}\nfunc bigger(a, b int) int {{\n\tc := max(a, b)\n\treturn c\n}}\n"
+    (function,) = functions_of(text, "a.go", "go")
+    assert function.statements == 2
+
+
 def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
     """The reference is `ast`: documentation, and the body without it, are equal for every function that is found."""
     count = 0
