@@ -17,6 +17,9 @@ import re2
 # kind, placeholder, pattern, keyword, least entropy
 FORMS = [
     ("alibaba-access-key", "<API_KEY>", r"\bLTAI[A-Za-z0-9]{12,20}\b", "ltai", 3),
+    ("authorization-header", "<TOKEN>", r"(?i)authorization[\"']?[ \t]{0,4}[:=, \t][ \t]{0,4}[\"'`]?(?:bearer|basic|token)[ \t]+([a-z0-9+/_.~-]{16,}={0,2})", "authorization", 3),
+    ("aws-secret-key", "<API_KEY>", r"""(?i)aws.{0,24}?(?:secret|key).{0,24}?["'=:\s]([a-z0-9/+]{40})(?:["'\s]|$)""", "aws", 3.5),
+    ("private-key", "<PRIVATE_KEY>", r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----[\s\S]{64,}?KEY(?: BLOCK)?-----", "private key", 4),
     ("anthropic-api-key", "<API_KEY>", r"\bsk-ant-[\w-]{40,160}", "sk-ant-", 3.5),
     ("azure-storage-key", "<API_KEY>", r"(?i)(?:Account|SharedAccess)Key=([a-z0-9+/]{42,86}={1,2})", "(?:account|access)key=", 0),
     ("azure-client-secret", "<API_KEY>", r"\b[\w~.]{3}\dQ~[\w~.-]{28,38}", r"\dq~", 3),
@@ -112,6 +115,9 @@ PLACES = [
     (LOOKED_UP + PASS + OR_ELSE + QUOTED, [rf"(?:pass|pwd){OR_LITERAL}"]),
     # `${DB_PASSWORD:-...}`, `@Value("${db.password:...}")`
     (r"(?i)\$\{[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}:[-=]?([^}\s\"'`$]{5,64})\}", [r"(?:pass|pwd)[\w.-]*:[^}\s]"]),
+    # `#define WIFI_PASSWORD "..."`, `define('DB_PASSWORD', '...')`, `;password=...;`
+    (r"""(?i)define[ \t(]{1,4}["']?(?:\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)\w{0,20}|(?:\w{0,40}_)?pass)["']?[ \t,]{1,8}""" + QUOTED, [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"]),
+    (r"(?im)(?:^|[;\"'])(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[;\"']", ["password=", "pwd="]),
     # `ENV DB_PASSWORD ...` of a Dockerfile
     (r"(?im)^(?:ENV|ARG)[ \t]+\w{0,40}PASS(?:WORD|WD|PHRASE)?[ \t=]+([^\"'`\s<>{}()%$\\]{5,64})[ \t]*\r?$", [r"(?:env|arg)[ \t]+\w*pass"]),
     # `?user=me&password=...`
@@ -141,6 +147,23 @@ PLACES = [
 ]  # fmt: skip
 
 
+# (pattern, keywords)
+NETRC = (
+    r"""\b(?:machine\s+[^\s"'`]+|default)\s+login\s+[^\s"'`]+\s+password\s+([^\s"'`<>{}()%$\\]{4,64})""",
+    [r"login\s+[^\s\"'`]+\s+password\s"],
+)
+URL_PASSWORD = (
+    r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:@"'<>{}$%]{3,128})@[\w.-]""",
+    [r"://[^/\s]*:[^/\s]+@"],
+)
+# `https://TOKEN@host`, also with a word of the host's in place of a password
+URL_TOKEN = (
+    r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w",
+    [r"https?://[\w-]+(?::x-[a-z-]+)?@"],
+)
+# base64 of `user:password` for a registry in Docker's config.json
+DOCKER_AUTH = r"""["']auth["'][ \t]?:[ \t]?["']([\w+/]{12,}={0,2})["']""", [r"[\"']auth[\"'][ \t]?:"]
+SERVICE_TOKEN = rf"(?:^|[^\w.-])((?:{'|'.join(PREFIXES)})[\w.-]{{14,250}}\w)"
 PASSWORD = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|\b(?:wpa_?|wifi_?)?psk|密码|口令)"
 # as in `.env`, YAML, ini and properties: alone on its line, which may be a comment
 PLAIN_PASSWORD = (
@@ -148,10 +171,6 @@ PLAIN_PASSWORD = (
     r"""(?::[ \t]+|=[ \t]*)([^"'`\s<>{}()\[\]%$\\,;|&*=!:][^"'`\s<>{}()\[\]%\\,;]{5,63})""" + REST
 )
 UNQUOTED = r"""(?:passw(?:or)?d|pwd|_pass|passphrase|\bpsk|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
-MACRO = (
-    r"""(?i)define[ \t(]{1,4}["']?(?:\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)\w{0,20}|(?:\w{0,40}_)?pass)"""
-    r"""["']?[ \t,]{1,8}"""
-)
 # before `key`
 KEYS = (
     r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes"
@@ -306,159 +325,40 @@ def is_url_password(text: bytes, start: int, end: int) -> bool:
 def own_rules() -> list[Rule]:
     """Rules for the kinds that detect-secrets does not find, or finds only in part."""
     words = ["passw", "pwd", "passphrase", "passcode", r"psk[ \t]*[:=]", "密码", "口令"]
+    named = rf"(?i)(?:{'|'.join(NAMED)})"
+    in_element = rf"""(?i)<(?:\w{{1,20}}[ \t]+name=["'])?\w{{0,20}}{KEY_NAME}\w{{0,20}}["']?>"""
+    keys = [
+        (is_random, SECRET + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""", [  # rarer than `key` or `auth`
+            r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`]{1,3}[\w.=+/-]{20}""",
+            r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=>]+[ \t]*[\w.:\[\]]*[(bru]["'`]"""]),
+        (is_random, LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,})["'`]""", [rf"(?:secret|token|key|credential|auth){OR_LITERAL}"]),
+        # a literal that a name stands before: `:api-key "..."`, `#define API_KEY "..."`, `.put("api.key", "...")`
+        (is_random, named + r"""["']([\w.=+/-]{20,})["']""", [
+            r"(?:secret|token|key|auth|signature)[\w.-]*[\"']?(?:,[ \t]*|[ \t]+|\)[ \t]+)[\"']",
+            r"jwt\.(?:encode|decode|sign|verify)\(", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
+        # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
+        (is_plain_token, NAMED_VALUE + KEY_NAME + VALUE_OF + r"([\w=+/~.-]{20,})[\"'\s,}<]", [r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
+        (is_plain_token, in_element + r"([\w=+/~.-]{20,})<", [r"(?:secret|token|key|auth)\w*[\"']?>[\w=+/~.-]"]),
+        # `${TOKEN:-...}`
+        (is_plain_token, r"(?i)\$\{[\w.-]{0,40}?" + KEY_NAME + r"[\w.-]{0,20}:[-=]?([\w=+/~.-]{20,})\}", [r"\$\{[\w.-]*(?:secret|token|key|auth)[\w.-]*:[-=]?[\w=+/~.-]"]),
+        # without quotes, alone on its line or behind a header's name, in a URL or on a command line
+        (is_plain_token, r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
+            [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"]),
+        (is_plain_token, r"(?i)(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY_NAME + r"(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
+            [r"(?:token|key|secret|signature)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"]),
+    ]  # fmt: skip
     return [
         Rule("password", "<PASSWORD>", PASSWORD + r"\w{0,20}" + BECOMES + QUOTED, words, check=is_password),
         Rule("password", "<PASSWORD>", PLAIN_PASSWORD, [UNQUOTED], check=is_plain_password),
-        # `#define WIFI_PASSWORD "..."` and `define('DB_PASSWORD', '...')`
-        Rule(
-            "password",
-            "<PASSWORD>",
-            MACRO + QUOTED,
-            [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"],
-            check=is_password,
-        ),
-        Rule(
-            "password",
-            "<PASSWORD>",
-            r"(?im)(?:^|[;\"'])(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[;\"']",
-            ["password=", "pwd="],
-            check=is_password,
-        ),
-        Rule(
-            "netrc-password",
-            "<PASSWORD>",
-            r"""\b(?:machine\s+[^\s"'`]+|default)\s+login\s+[^\s"'`]+\s+password\s+([^\s"'`<>{}()%$\\]{4,64})""",
-            [r"login\s+[^\s\"'`]+\s+password\s"],
-            check=is_no_type,
-        ),
-        Rule(
-            "url-password",
-            "<PASSWORD>",
-            r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:@"'<>{}$%]{3,128})@[\w.-]""",
-            [r"://[^/\s]*:[^/\s]+@"],
-            check=is_url_password,
-        ),
-        # `https://TOKEN@host`, also with a word of the host's in place of a password
-        Rule(
-            "url-token",
-            "<TOKEN>",
-            r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w",
-            [r"https?://[\w-]+(?::x-[a-z-]+)?@"],
-            entropy=3,
-            check=is_token,
-        ),
-        # base64 of `user:password` for a registry in Docker's config.json
-        Rule(
-            "docker-auth",
-            "<TOKEN>",
-            r"""["']auth["'][ \t]?:[ \t]?["']([\w+/]{12,}={0,2})["']""",
-            [r"[\"']auth[\"'][ \t]?:"],
-            check=is_login,
-        ),
         *(Rule("password", "<PASSWORD>", pattern, keywords, check=is_password) for pattern, keywords in PLACES),
-        Rule(
-            "authorization-header",
-            "<TOKEN>",
-            r"(?i)authorization[\"']?[ \t]{0,4}[:=, \t][ \t]{0,4}[\"'`]?(?:bearer|basic|token)[ \t]+"
-            r"([a-z0-9+/_.~-]{16,}={0,2})",
-            ["authorization"],
-            entropy=3,
-        ),
-        Rule(
-            "aws-secret-key",
-            "<API_KEY>",
-            r"""(?i)aws.{0,24}?(?:secret|key).{0,24}?["'=:\s]([a-z0-9/+]{40})(?:["'\s]|$)""",
-            ["aws"],
-            entropy=3.5,
-        ),
-        Rule(
-            "private-key",
-            "<PRIVATE_KEY>",
-            r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----[\s\S]{64,}?KEY(?: BLOCK)?-----",
-            ["private key"],
-            entropy=4,
-        ),
+        Rule("netrc-password", "<PASSWORD>", *NETRC, check=is_no_type),
+        Rule("url-password", "<PASSWORD>", *URL_PASSWORD, check=is_url_password),
+        Rule("url-token", "<TOKEN>", *URL_TOKEN, entropy=3, check=is_token),
+        Rule("docker-auth", "<TOKEN>", *DOCKER_AUTH, check=is_login),
         *(Rule(kind, placeholder, pattern, [word], entropy) for kind, placeholder, pattern, word, entropy in FORMS),
-        Rule(
-            "service-token",
-            "<TOKEN>",
-            rf"(?:^|[^\w.-])((?:{'|'.join(PREFIXES)})[\w.-]{{14,250}}\w)",
-            list(PREFIXES),
-            entropy=3.2,
-            check=is_token,
-        ),
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            SECRET + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""",
-            [  # rarer than `key` or `auth`
-                r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`]{1,3}[\w.=+/-]{20}""",
-                r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=>]+[ \t]*[\w.:\[\]]*[(bru]["'`]""",
-            ],
-            entropy=3.5,
-            check=is_random,
-        ),
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,})["'`]""",
-            [rf"(?:secret|token|key|credential|auth){OR_LITERAL}"],
-            entropy=3.5,
-            check=is_random,
-        ),
-        # a literal that a name stands before: `:api-key "..."`, `#define API_KEY "..."`, `.put("api.key", "...")`
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            rf"(?i)(?:{'|'.join(NAMED)})" + r"""["']([\w.=+/-]{20,})["']""",
-            [
-                r"(?:secret|token|key|auth|signature)[\w.-]*[\"']?(?:,[ \t]*|[ \t]+|\)[ \t]+)[\"']",
-                r"jwt\.(?:encode|decode|sign|verify)\(",
-                r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)",
-            ],
-            entropy=3.5,
-            check=is_random,
-        ),
-        # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            rf"""(?:{NAMED_VALUE}{KEY_NAME}{VALUE_OF}|<(?:\w{{1,20}}[ \t]+name=["'])?\w{{0,20}}{KEY_NAME}\w{{0,20}}["']?>)"""
-            r"([\w=+/~.-]{20,})[\"'\s,}<]",
-            [
-                r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]",
-                r"(?:secret|token|key|auth)\w*[\"']?>[\w=+/~.-]",
-            ],
-            entropy=3.5,
-            check=is_plain_token,
-        ),
-        # `${TOKEN:-...}`
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            r"(?i)\$\{[\w.-]{0,40}?" + KEY_NAME + r"[\w.-]{0,20}:[-=]?([\w=+/~.-]{20,})\}",
-            [r"\$\{[\w.-]*(?:secret|token|key|auth)[\w.-]*:[-=]?[\w=+/~.-]"],
-            entropy=3.5,
-            check=is_plain_token,
-        ),
-        # without quotes, alone on its line or behind a header's name, in a URL or on a command line
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}"
-            r"[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
-            [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"],
-            entropy=3.5,
-            check=is_plain_token,
-        ),
-        Rule(
-            "generic-api-key",
-            "<API_KEY>",
-            r"(?i)(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?"
-            + KEY_NAME
-            + r"(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
-            [r"(?:token|key|secret|signature)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"],
-            entropy=3.5,
-            check=is_plain_token,
+        Rule("service-token", "<TOKEN>", SERVICE_TOKEN, list(PREFIXES), entropy=3.2, check=is_token),
+        *(
+            Rule("generic-api-key", "<API_KEY>", pattern, found_by, 3.5, check=check)
+            for check, pattern, found_by in keys
         ),
     ]
