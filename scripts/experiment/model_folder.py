@@ -38,6 +38,18 @@ def model_files(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.name not in OURS)
 
 
+def read_object(path: Path) -> dict:
+    """The JSON object in a file of the base.
+
+    Raises:
+        UserError: it is missing, or is none.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise UserError(f"training.base.model: {path}: must hold a JSON object, not {content!r:.40}; copy it again")
+    return content
+
+
 def check_weights(folder: Path) -> None:
     """Check that a folder's weights are whole and those of its config.json, by their headers, without loading them.
 
@@ -50,7 +62,7 @@ def check_weights(folder: Path) -> None:
         with path.open("rb") as file:
             if file.read(len(POINTER)) == POINTER:
                 raise UserError(f"{key}: {path}: a pointer of git-lfs, not the file; run `git lfs pull` in {folder}")
-    config = read_json(folder / "config.json")
+    config = read_object(folder / "config.json")
     expected = weight_map(folder)
     for name in sorted(set(expected.values())):
         if not (folder / name).is_file():
@@ -77,10 +89,17 @@ def check_weights(folder: Path) -> None:
 
 
 def weight_map(folder: Path) -> dict[str, str]:
-    """Tensor → its file, as the index of a model in several files says; empty where there is no index."""
-    if (folder / INDEX).is_file():
-        return read_json(folder / INDEX).get("weight_map", {})
-    return {}
+    """Tensor → its file, as the index of a model in several files says; empty where there is no index.
+
+    Raises:
+        UserError: the index is damaged.
+    """
+    if not (folder / INDEX).is_file():
+        return {}
+    files = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+        raise UserError(f"training.base.model: {folder / INDEX}: names no files of weights; copy it again")
+    return files
 
 
 def tensor_shapes(path: Path) -> dict[str, list[int]]:
@@ -96,7 +115,7 @@ def tensor_shapes(path: Path) -> dict[str, list[int]]:
         header.pop("__metadata__", None)
         size = 8 + length + max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
         shapes = {name: tensor["shape"] for name, tensor in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, MemoryError, OverflowError) as error:
         raise UserError(f"training.base.model: {path}: not a file of safetensors; copy it again") from error
     if path.stat().st_size != size:
         raise UserError(
@@ -109,7 +128,7 @@ def shape_of_folder(folder: Path) -> Shape | None:
     """The shape of the model in a folder, with the sizes of its weights; None where its config.json does not say it."""
     if not (folder / "config.json").is_file():
         return None
-    config, tensors = read_json(folder / "config.json"), {}
+    config, tensors = read_object(folder / "config.json"), {}
     names = set(weight_map(folder).values()) or {"model.safetensors"}
     for path in [folder / name for name in sorted(names)]:
         for name, sizes in tensor_shapes(path).items() if path.is_file() else ():

@@ -32,7 +32,8 @@ def first_of(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 def has_experts(config: Mapping[str, Any]) -> bool:
     """Whether a model's config.json says that it is a mixture of experts, whose tokens pass a part of the weights."""
     numbers = [config.get(key) or 0 for key in EXPERTS]
-    return any(isinstance(number, list) or number > 1 for number in numbers)  # a list has one for each kind of input
+    # a list has one for each kind of input
+    return any(isinstance(number, list) or (isinstance(number, int) and number > 1) for number in numbers)
 
 
 def layer_of(name: str) -> int | None:

@@ -111,6 +111,7 @@ def lose_a_tensor(folder):
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
+WEIGHTS = "model.safetensors"
 # what is done to a folder → what the line says, and whether it is said before the first job
 DAMAGED_BASES = {
     "cut short": (cut_weights, r"model\.safetensors: [\d,]+ bytes, its header says [\d,]+; copy it again", True),
@@ -121,6 +122,12 @@ DAMAGED_BASES = {
     "another width": (lambda f: edit_config(f, hidden_size=40), r"tokens × 32 values, config.json says", True),
     "another inner width": (lambda f: edit_config(f, intermediate_size=96), r"such as|transformers cannot load", False),
     "a missing tensor": (lose_a_tensor, r"1 weights are not those that its config.json asks for", False),
+    "a config of nothing": (lambda f: (f / "config.json").write_text("null"), "must hold a JSON object", True),
+    "a damaged index": (
+        lambda f: (f / f"{WEIGHTS}.index.json").write_text('{"weight_map": 3}'),
+        "names no files",
+        True,
+    ),
     "an unknown kind": (lambda f: edit_config(f, model_type="x"), "transformers cannot load it", False),
 }
 
@@ -134,7 +141,9 @@ def test_damaged_weights_of_a_folder_are_one_line_and_what_headers_show_comes_be
     harm(tmp_path / "model")
     with pytest.raises(UserError, match=line) as refused:
         base(folder_settings(tmp_path / "model"), 0, tokenizer, tmp_path / "out")
-    assert str(refused.value).startswith("training.base.model: ") and "\n" not in str(refused.value)
+    assert str(refused.value).startswith(
+        ("training.base.model: ", str(tmp_path / "model/config.json"))
+    ) and "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
     if early:
         with pytest.raises(UserError, match=line):
