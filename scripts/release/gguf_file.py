@@ -8,9 +8,12 @@ regular expression, so one that has no name here is refused: it would cut texts 
 """
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import gguf
+import jinja2
 import numpy as np
 from gguf.quants import quantize
 
@@ -196,10 +199,44 @@ def interleaved(values: np.ndarray, heads: int) -> np.ndarray:
     return parts.swapaxes(1, 2).reshape(values.shape)
 
 
-def modelfile(file: str, ends: list[str], template: str) -> str:
-    """Ollama's Modelfile of a GGUF file: it reads the chat template of the file, if it knows it, and these stops."""
-    lines = [f"FROM ./{file}", *(f"PARAMETER stop {json.dumps(end)}" for end in ends)]
-    if "<|im_start|>" in template:
-        turn = "<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n"
-        lines.append(f'TEMPLATE """{{{{ range .Messages }}}}{turn}{{{{ end }}}}<|im_start|>assistant\n"""')
+TURN = "<|im_start|>{role}\n{content}<|im_end|>\n"  # of ChatML
+ANSWER = "<|im_start|>assistant\n"
+
+
+def modelfile(file: str, ends: list[str], render: Callable[..., str] | None) -> str:
+    """Ollama's Modelfile of a GGUF file: its stops, no penalty that the model was not scored with, and its template.
+
+    Ollama writes templates in a language of its own, so only that of ChatML is written here, with the system prompt
+    that it gives a chat without one; for another one Ollama takes the file's, where it knows it.
+
+    Args:
+        render: writes `messages` by the model's chat template, up to the answer; None where it has none.
+    """
+    lines = [f"FROM ./{file}", *(f"PARAMETER stop {json.dumps(end)}" for end in ends), "PARAMETER repeat_penalty 1"]
+    system = None
+    if render:
+        system = chatml_system(render)
+    if system:
+        lines.append(f'SYSTEM """{system}"""')
+    if system is not None:
+        turn = TURN.format(role="{{ .Role }}", content="{{ .Content }}")
+        lines.append(f'TEMPLATE """{{{{ range .Messages }}}}{turn}{{{{ end }}}}{ANSWER}"""')
     return "\n".join(lines) + "\n"
+
+
+def chatml_system(render: Callable[..., str]) -> str | None:
+    """The system prompt that a template of ChatML gives a chat without one, "" if none; None for any other template."""
+    roles = ("system", "user", "assistant", "user")
+    chat = [{"role": role, "content": f"text {number}"} for number, role in enumerate(roles)]
+    turns = [TURN.format(**message) for message in chat]
+    asked = "".join([*turns[1:], ANSWER])
+    try:
+        with_system, without = render(messages=chat), render(messages=chat[1:])
+    except jinja2.TemplateError:
+        return None
+    if with_system != turns[0] + asked or not without.endswith(asked):
+        return None
+    before = re.fullmatch(r"(?s)(?:<\|im_start\|>system\n(.*)<\|im_end\|>\n)?", without.removesuffix(asked))
+    if not before or '"""' in (before[1] or ""):
+        return None
+    return before[1] or ""
