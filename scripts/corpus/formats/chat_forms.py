@@ -125,7 +125,10 @@ def messages_of(fields: dict, place: str) -> list:
 
 
 def as_list(value: object) -> object:
-    """The list in JSON text; any other value as it is."""
+    """The list in JSON text, or in the columns that the datasets library makes of a `Sequence` of records; any other
+    value as it is."""
+    if isinstance(value, dict) and value and all(isinstance(column, list) for column in value.values()):
+        return [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=False)]
     if isinstance(value, str) and value.lstrip().startswith("["):
         with suppress(ValueError):
             return json.loads(value)

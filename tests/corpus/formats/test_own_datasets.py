@@ -293,6 +293,7 @@ KEPT = [
     {"messages": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
     {"messages": [USER | {"from": "the web"}, ANSWER]},
     {"messages": json.dumps([USER, ANSWER])},  # as in a cell of a table
+    {"messages": {"role": ["user", "assistant"], "content": ["q", "a"]}},  # as a `Sequence` of the datasets library
     {"prompt": "q", "completion": [USER, ANSWER], "history": ""},  # as UltraFeedback's `chosen` repeats its prompt
     {"messages": [USER | {"weight": 0}, ANSWER | {"weight": None, "train": True, "mask": False, "thought": ""}]},
     {"messages": [USER | {"role": "User"}, {"role": "model", "content": [{"type": "output_text", "text": "a"}]}]},
