@@ -5,10 +5,13 @@
 
 A completion ends where the benchmark's reference harness ends it: at a stop string, or, for HumanEval-X, where the
 braces close that the head opened (CodeGeeX, codegeex/benchmark/utils.py, which also counts braces in strings and
-comments). In a chat answer the first code block that defines the function is used (`block`), else the whole answer.
+comments). In a chat answer the first code block that defines the function is used (`block`); of one without blocks the
+code behind a sentence, else the whole answer.
 """
 
+import ast
 import builtins
+import html
 import re
 import symtable
 import warnings
@@ -25,6 +28,12 @@ REQUEST = (
 # a container's marks are those of quotations, which stand before each further line too, and of items of lists
 CONTAINER = r"(?P<container>(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]) ?)*)"
 FENCE = re.compile(CONTAINER + r"(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+# marks of code of HTML and of CodeLlama
+MARKED = re.compile(
+    r"(?s)<pre\b[^>]*>(?:\s*<code\b[^>]*>)?\n?(.*?)(?:</code>\s*)?</pre>|<code\b[^>]*>\n(.*?)</code>"
+    r"|\[PYTHON\]\n?(.*?)\[/PYTHON\]"
+)
+STATEMENT = re.compile(r"(?:import|from|def|class|async def)\b|@\w")
 # Lines that a C++ program may repeat.
 IMPORTS = r"^(?:#include|using)\b.*$"
 
@@ -105,9 +114,9 @@ def block(problem: Problem, answer: str) -> str:
     for a whole program the last one. Python's blocks that define what this one calls stand before it.
     """
     answer = answer.rpartition("</think>")[2]
-    blocks = fenced(answer)
+    blocks = fenced(answer) or [html.unescape("".join(filter(None, found))) for found in MARKED.findall(answer)]
     if not blocks:
-        return answer
+        return behind_words(answer) if problem.language == "python" else answer
     if not problem.entry:
         return blocks[-1]
     defining = [code for code in blocks if defines(problem, code)]
@@ -116,6 +125,29 @@ def block(problem: Problem, answer: str) -> str:
     if problem.language == "python" and len(blocks) > 1:
         return with_helpers(chosen, [code for code in blocks if code != chosen])
     return chosen
+
+
+def parses(code: str) -> bool:
+    """Whether a text is Python."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # as of "\\d"
+            ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def behind_words(answer: str) -> str:
+    """The Python code that stands without marks behind a sentence, as far as it parses; else the answer."""
+    lines = answer.strip("\n").split("\n")
+    first = next((number for number, line in enumerate(lines) if STATEMENT.match(line)), 0)
+    if not lines[0][:1].isupper() or parses("\n".join(lines[:first])):
+        return answer
+    for last in range(len(lines), first, -1):
+        code = "\n".join(lines[first:last])
+        if parses(code):
+            return code
+    return answer
 
 
 def names(code: str) -> tuple[set[str], set[str]]:

@@ -11,7 +11,6 @@ Writes verdicts.jsonl.zst, one line per program, and prints the score and every 
 problems, and programs that could not be judged, make no score of the benchmark: then the counts are printed.
 """
 
-import ast
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.prompts import block, closed, completed, program
+from scripts.evaluation.benchmarks.prompts import block, closed, completed, parses, program
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.judge import Judge, judge_all
@@ -127,14 +126,8 @@ def is_chat_answer(problem: Problem, text: str) -> bool:
     code = block(problem, text)
     if code == text or problem.entry not in code:
         return False
-    if problem.language == "python":
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass
-        else:
-            return False  # the fence is in a string of the program
-    return True
+    # else the fence is in a string of the program
+    return problem.language != "python" or not parses(text)
 
 
 def source(problem: Problem, generation: Generation) -> str:

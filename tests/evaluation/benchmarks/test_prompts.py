@@ -53,6 +53,14 @@ ANSWERS = {
     "```\nx = 1\n```\nand\n```py\ndef f(x): return 2\n```": "def f(x): return 2\n",
     "```python\ndef f(x):\n    return 2": "def f(x):\n    return 2",
     "def f(x): return 2": "def f(x): return 2",
+    "Sure! So it is:\n\ndef f(x):\n    return 2\n\nIt returns 2.": "def f(x):\n    return 2\n",
+    "Solution:\nimport math\ndef f(x):\n    return 2": "import math\ndef f(x):\n    return 2",
+    "It is:\n<pre><code class='python'>def f(x):\n    return 1 if x &lt; 2 else 2\n</code></pre>": (
+        "def f(x):\n    return 1 if x < 2 else 2\n"
+    ),
+    "[PYTHON]\ndef f(x):\n    return 2\n[/PYTHON]\n[TESTS]\nassert f(1)\n[/TESTS]": "def f(x):\n    return 2\n",
+    "    return 1\n\ndef g(:\n": "    return 1\n\ndef g(:\n",  # a body with a fault is no sentence
+    "X = 1\ndef f(x):\n    return X +": "X = 1\ndef f(x):\n    return X +",
     "1. A list:\n\n  ```python\n  def f(x):\n      return 2\n  ```": "def f(x):\n    return 2\n",
     "> It is:\n> ```python\n> def f(x):\n>\n>     return 2\n> ```\n> Done.": "def f(x):\n\n    return 2\n",
     "> 1. So:\n>    ```\n>    def f(x): '''\n>    >>> f(1)'''\n>    ```": "def f(x): '''\n>>> f(1)'''\n",
