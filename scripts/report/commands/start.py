@@ -37,7 +37,6 @@ FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
 MEMORY = 5 << 30  # bytes that the default experiment needs
 STEPS = {2: 22, 4: 44, 8: 88}  # cores → steps of 1,024 tokens, a few minutes each
-LEAST_SHARE = 0.1  # of a clone's files, for a language of the experiment
 SHOWN = 3  # languages that are listed of a clone: those with the most files
 CHAT_SPLIT = {"validation": 0.05, "test": 0.1}
 PROSE = {"markdown", "restructuredtext"}
@@ -122,10 +121,7 @@ def table_of(clones: list[Clone]) -> list[dict[str, str]]:
 def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: list[Clone], test: float) -> str:
     """The experiment file for clones."""
     files = sum(clones_files(clones).values())
-    languages = {"python"}  # of the other code, networkx
-    for clone in clones:
-        least = LEAST_SHARE * sum(clone.languages.values())
-        languages.update(language for language, count in clone.languages.items() if count >= least)
+    languages = {"python", *clones_files(clones)}  # python for the other code, networkx
     own = [row["name"] for row in rows if row["kind"] == "git"]
     # places to complete are found by a grammar, in held-out files that are no tests
     with_places = sum(count for language, count in clones_files(clones).items() if language in completions())
@@ -219,8 +215,11 @@ def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
     for line in unreadable:
         print(f"warning: left out: {line}")
     for clone in clones:
-        counted = ", ".join(f"{count:,} {language}" for language, count in clone.languages.most_common(SHOWN))
-        print(f"{clone.path}: last commit {clone.day}, {counted}")
+        counted = [f"{count:,} {language}" for language, count in clone.languages.most_common(SHOWN)]
+        others = len(clone.languages) - SHOWN
+        if others > 0:
+            counted.append(f"and {others} other languages")
+        print(f"{clone.path}: last commit {clone.day}, {', '.join(counted)}")
     test = min(0.3, max(0.02, round(HELD_OUT / files, 2)))
     held_out = round(files * test)
     print(f"{held_out} of {files:,} files are held out, fewer where files are alike")

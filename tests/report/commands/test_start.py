@@ -98,14 +98,15 @@ def test_clones_of_equal_names_are_numbered_and_the_other_code_keeps_its_own(tmp
     assert view.sources["networkx"].kind == "sdist"
 
 
-def test_the_language_of_each_clone_is_read_however_many_there_are(tmp_path):
+def test_the_languages_of_each_clone_are_read_however_few_their_files_are(tmp_path):
     sizes = {".java": 60, ".rb": 50, ".js": 40, ".go": 20, ".rs": 10}
     for ending, files in sizes.items():
         repository(tmp_path / "mine" / ending[1:], files, ending)
+    (tmp_path / "mine/java/one.kt").write_text("val one = 1\n")
+    commit(tmp_path / "mine/java")
     start(tmp_path / "mine", "local")
-    assert set(loaded("mine").experiment.corpus.filter.languages) == {
-        *("java", "ruby", "javascript", "go", "rust", "python")
-    }
+    expected = {"java", "kotlin", "ruby", "javascript", "go", "rust", "python"}
+    assert set(loaded("mine").experiment.corpus.filter.languages) == expected
 
 
 def test_code_of_a_language_without_a_grammar_has_no_completion_tasks(tmp_path):
