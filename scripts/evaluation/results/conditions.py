@@ -190,6 +190,10 @@ def stated(row: dict) -> str:
     unknown = ""
     if row["direction"] == "cannot tell":
         unknown = ", cannot tell"
+        if row["holm"] is not None and (
+            low > 0 or high < 0
+        ):  # alone it could be told; among so many comparisons it cannot
+            unknown += f" (corrected p {row['holm']:.2f})"
     return f"{row['value']:+.3f} [{low:+.3f}, {high:+.3f}]{unknown}"
 
 

@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.conditions import answer, compare_conditions, question_of
+from scripts.evaluation.results.conditions import answer, compare_conditions, question_of, stated
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.suites.perplexity import SUITE
 from scripts.experiment.layout import Layout
@@ -162,3 +162,10 @@ def test_a_model_that_was_not_scored_with_retrieval_is_one_line(tmp_path):
     comparison = SuiteComparison(SUITE, {"code": documents}, MODELS, 0.95)
     with pytest.raises(UserError, match=r"pretrain.*s/0.py of code was not scored with retrieval; delete"):
         compare_conditions(settings, Layout(tmp_path), comparison, {"code": documents}, COMPRESSORS)
+
+
+def test_an_interval_beyond_zero_that_the_correction_takes_back_says_so():
+    row = {"value": -0.119, "interval": [-0.214, -0.025], "holm": 0.0701, "direction": "cannot tell"}
+    assert stated(row) == "-0.119 [-0.214, -0.025], cannot tell (corrected p 0.07)"
+    assert stated(row | {"interval": [-0.214, 0.025]}) == "-0.119 [-0.214, +0.025], cannot tell"
+    assert stated(row | {"holm": 0.04, "direction": "better"}) == "-0.119 [-0.214, -0.025]"
