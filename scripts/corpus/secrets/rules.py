@@ -142,7 +142,7 @@ PLACES = [
     (r"(?i)[ \t]-\w{0,20}password[ \t]+" + QUOTED, [r"-\w*password[ \t]+[\"']"]),
     (CALLED + PASS + r"[\w.-]{0,20}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)[\w.-]*[\"'],[ \t]*[\"'`]"]),
     # `user, password = "admin", "..."`
-    (r"(?i),[ \t]*\w{0,20}" + PASS + r"\w{0,20}[ \t]*:?=[ \t]*[\"'][^\"'\n]{1,64}[\"'],[ \t]*" + QUOTED, [r",[ \t]*\w*(?:pass|pwd)\w*[ \t]*:?=[ \t]*[\"']"]),
+    (r"(?i),[ \t]*\w{0,20}" + PASS + r"\w{0,20}[ \t]*:?=[ \t]*[\"'][^\"'\n]{1,64}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)\w*[ \t]*:?=[ \t]*[\"'][^\"'\n]+[\"'],[ \t]*[\"']"]),
     (r"(?i)\.(?:auth|authenticate)\([ \t]*" + QUOTED + r"[ \t]*\)", [r"\.auth[a-z]*\([ \t]*[\"'`]"]),
 ]  # fmt: skip
 
@@ -338,9 +338,9 @@ def own_rules() -> list[Rule]:
             r"jwt\.(?:encode|decode|sign|verify)\(", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
         # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
         (is_plain_token, NAMED_VALUE + KEY_NAME + VALUE_OF + r"([\w=+/~.-]{20,})[\"'\s,}<]", [r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
-        (is_plain_token, in_element + r"([\w=+/~.-]{20,})<", [r"(?:secret|token|key|auth)\w*[\"']?>[\w=+/~.-]"]),
+        (is_plain_token, in_element + r"([\w=+/~.-]{20,})<", [r"(?:secret|token|key)[\"']?>"]),
         # `${TOKEN:-...}`
-        (is_plain_token, r"(?i)\$\{[\w.-]{0,40}?" + KEY_NAME + r"[\w.-]{0,20}:[-=]?([\w=+/~.-]{20,})\}", [r"\$\{[\w.-]*(?:secret|token|key|auth)[\w.-]*:[-=]?[\w=+/~.-]"]),
+        (is_plain_token, r"(?i)\$\{[\w.-]{0,40}?" + KEY_NAME + r"[\w.-]{0,20}:[-=]?([\w=+/~.-]{20,})\}", [r"\$\{[\w.-]*(?:secret|token|key|auth)"]),
         # without quotes, alone on its line or behind a header's name, in a URL or on a command line
         (is_plain_token, r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
             [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"]),
