@@ -2,13 +2,12 @@
 
     python -m benchmarks.bench_filter [megabytes]
 
-Prints MB per CPU-second of input, and ours as a multiple of datatrove's, which reads the same files as JSON lines and
+Stores MB per CPU-second of input, and ours as a multiple of datatrove's, which reads the same files as JSON lines and
 writes them again: with plain Python's rules (tests/corpus/naive.py) as its filter, and with none. Ours reads the
 archive, filters and writes: without replacing secrets, which datatrove does not, and with it; of each, the median of
 three rounds in turn. It needs datatrove: `uv pip install --target FOLDER datatrove`, then run with PYTHONPATH=FOLDER.
 """
 
-import json
 import sys
 import sysconfig
 import tempfile
@@ -16,6 +15,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.figures import Value, store
 from scripts.common.files import write_jsonl
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import funnel
@@ -61,36 +61,36 @@ def datatrove_copy(folder: Path, out: Path, settings: Filter | None) -> None:
         pass
 
 
-def beside_datatrove(archive: Path, files: dict[str, bytes], settings: Filter, folder: Path) -> list[tuple]:
-    """(name, MB, our CPU seconds with all that is written, datatrove's on the same texts) of each comparison."""
+def beside_datatrove(archive: Path, files: dict[str, bytes], settings: Filter, folder: Path) -> dict[str, float]:
+    """CPU seconds of our runs with all that is written, and of datatrove's on the same texts."""
     texts = ({"path": name, "text": raw.decode(errors="replace")} for name, raw in files.items() if raw)
     write_jsonl(folder / "in/texts.jsonl.zst", texts)
     keeping = settings.model_copy(update={"secrets": "keep"})
-    runs = [
-        lambda: ours_written(archive, settings, folder / "replacing"),
-        lambda: ours_written(archive, keeping, folder / "keeping"),
-        lambda: datatrove_copy(folder / "in", folder / "copy", None),
-        lambda: datatrove_copy(folder / "in", folder / "filtered", settings),
-    ]
-    rounds = [[timed(run)[0] for run in runs] for _ in range(ROUNDS)]
-    replacing_seconds, keeping_seconds, copy_seconds, filter_seconds = map(median, zip(*rounds, strict=True))
-    size = sum(map(len, files.values())) / 1e6
-    return [
-        ("archive to JSON lines, secrets kept, datatrove filters", size, keeping_seconds, filter_seconds),
-        ("archive to JSON lines, secrets replaced, datatrove filters", size, replacing_seconds, filter_seconds),
-        ("archive to JSON lines, secrets replaced, datatrove only copies", size, replacing_seconds, copy_seconds),
-    ]
+    runs = {
+        "replacing": lambda: ours_written(archive, settings, folder / "replacing"),
+        "keeping": lambda: ours_written(archive, keeping, folder / "keeping"),
+        "peer copying": lambda: datatrove_copy(folder / "in", folder / "copy", None),
+        "peer filtering": lambda: datatrove_copy(folder / "in", folder / "filtered", settings),
+    }
+    rounds = [[timed(run)[0] for run in runs.values()] for _ in range(ROUNDS)]
+    return dict(zip(runs, map(median, zip(*rounds, strict=True)), strict=True))
 
 
 def main() -> None:
     files = sources(float(sys.argv[1]) if len(sys.argv) > 1 else 60)
     with tempfile.TemporaryDirectory() as folder:
         archive = write_archive(Path(folder), "bench", files)
-        compared = beside_datatrove(archive, files, Filter(), Path(folder))
-    for name, amount, mine, peer in compared:
-        line = {"bench": f"filter: {name}", "MB": round(amount, 1), "files": len(files)}
-        line |= {"MB/CPU-s": round(amount / mine, 1), "peer MB/CPU-s": round(amount / peer, 1)}
-        print(json.dumps(line | {"times the peer": round(peer / mine, 1)}))
+        seconds = beside_datatrove(archive, files, Filter(), Path(folder))
+    size, spread = sum(map(len, files.values())) / 1e6, f"median of {ROUNDS} rounds in turn"
+    values = {"speed": Value(round(size / seconds["replacing"], 1), " MB/s", spread)}
+    pairs = {
+        "kept": ("filtering", "keeping"),
+        "replaced": ("filtering", "replacing"),
+        "copied": ("copying", "replacing"),
+    }
+    for name, (peer, ours) in pairs.items():
+        values[name] = Value(round(seconds[f"peer {peer}"] / seconds[ours], 1), " times", spread)
+    store("filter", values, f"processor time, {len(files):,} files of the environment ({size:.1f} MB)")
 
 
 if __name__ == "__main__":
