@@ -54,6 +54,7 @@ SENTENCES = [
         ("permission to use copy modify and or distribute this software for any purpose", "ISC"),
         ("permission to use copy modify and distribute this software for any purpose", "ISC"),
         ("permission to use copy modify and distribute this software and its documentation", "HPND"),
+        ("permission to use copy modify and distribute this software and its associated documentation", "HPND"),
         ("permission to use copy modify distribute and sell this software and its documentation", "HPND-sell-variant"),
     ],
     [("permission is hereby granted free of charge to any person obtaining a copy", "MIT")],

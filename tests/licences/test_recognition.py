@@ -106,6 +106,11 @@ BSD = b"""// Redistribution and use in source and binary forms, with or without
         (b"# Licensed to Example Inc. under our terms\n", "NOASSERTION"),
         (b"# License: ask Bob\n", "NOASSERTION"),
         (b"// Licensed under the Elastic License\n", OTHER),
+        (
+            b"# Permission to use, copy, modify, and distribute this software and its\n# associated documentation for any"
+            b" purpose and without fee is hereby granted\n",  # of ElementTree
+            "HPND",
+        ),
         (b"// Permission to use this file is granted to employees.\n", "NOASSERTION"),
         # no licence, or one that another file holds
         (b"// This source code is licensed under the license found in the LICENSE file in the root\n", None),
