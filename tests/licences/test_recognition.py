@@ -107,8 +107,8 @@ BSD = b"""// Redistribution and use in source and binary forms, with or without
         (b"# License: ask Bob\n", "NOASSERTION"),
         (b"// Licensed under the Elastic License\n", OTHER),
         (
-            b"# Permission to use, copy, modify, and distribute this software and its\n# associated documentation for any"
-            b" purpose and without fee is hereby granted\n",  # of ElementTree
+            b"# Permission to use, copy, modify, and distribute this software and its\n# associated documentation for"
+            b" any purpose and without fee is hereby granted\n",  # of ElementTree
             "HPND",
         ),
         (b"// Permission to use this file is granted to employees.\n", "NOASSERTION"),
