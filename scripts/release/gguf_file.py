@@ -204,7 +204,7 @@ ANSWER = "<|im_start|>assistant\n"
 
 
 def modelfile(file: str, ends: list[str], render: Callable[..., str] | None) -> str:
-    """Ollama's Modelfile of a GGUF file: its stops, no penalty that the model was not scored with, and its template.
+    """Ollama's Modelfile of a GGUF file: its stops, no penalty of Ollama's own, and its chat template.
 
     Ollama writes templates in a language of its own, so only that of ChatML is written here, with the system prompt
     that it gives a chat without one; for another one Ollama takes the file's, where it knows it.

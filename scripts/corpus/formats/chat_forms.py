@@ -153,11 +153,22 @@ def from_prompt(fields: dict, place: str) -> list:
     """The messages of a prompt with its completion; where the completion repeats the prompt (as the chosen answers of
     UltraFeedback do), it is the whole chat."""
     question, answer = as_turns(fields["prompt"], "user"), as_turns(fields["completion"], "assistant")
-    asked = [turn.get("content") for turn in question if isinstance(turn, dict)]
-    for turn in answer:
-        if isinstance(turn, dict) and turn.get("role") == "user" and turn.get("content") in asked:
-            question = []
+    asked = contents_of(question, "user")
+    if any(content in asked for content in contents_of(answer, "user")):
+        known = contents_of(answer, "system")
+        question = [turn for turn in question if contents_of([turn], "system") and turn["content"] not in known]
     return [*system_of(fields), *history_of(fields, place), *question, *answer]
+
+
+def contents_of(turns: list, role: str) -> list:
+    """The contents of a role's messages."""
+    found = []
+    for turn in turns:
+        if isinstance(turn, dict):
+            name = str(turn.get("role")).lower()
+            if ROLE_OF.get(name, name) == role:
+                found.append(turn.get("content"))
+    return found
 
 
 def as_turns(side: object, role: str) -> list:

@@ -187,12 +187,10 @@ def stated(row: dict) -> str:
     if row["interval"] is None:
         return f"{row['value']:+.3f}, too few files for an interval"
     low, high = row["interval"]
-    unknown = ""
+    unknown, beyond_zero = "", low > 0 or high < 0
     if row["direction"] == "cannot tell":
         unknown = ", cannot tell"
-        if row["holm"] is not None and (
-            low > 0 or high < 0
-        ):  # alone it could be told; among so many comparisons it cannot
+        if beyond_zero and row["holm"] is not None:  # alone it could be told; among so many comparisons it cannot
             unknown += f" (corrected p {row['holm']:.2f})"
     return f"{row['value']:+.3f} [{low:+.3f}, {high:+.3f}]{unknown}"
 

@@ -102,6 +102,8 @@ def test_alpaca_records_have_their_input_system_and_history():
     assert contents == ["Be brief.", "a", "b", "Add.\n\n1 2", "3"]
     asked = {"prompt": "Add 1 2.", "completion": "3", "history": [["a", "b"]]}
     assert [turn["content"] for turn in own_datasets.chat_of(asked, "x")[0]] == ["a", "b", "Add 1 2.", "3"]
+    asked = {"prompt": [{"role": "system", "content": "S"}, *turns("a", "b")], "completion": turns("a", "b")}
+    assert [turn["content"] for turn in own_datasets.chat_of(asked, "x")[0]] == ["S", "a", "b"]
     bare = own_datasets.chat_of({"instruction": "Add.", "input": "", "output": "3", "system": None}, "x")[0]
     assert bare == [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "3"}]
     alone = own_datasets.chat_of({"instruction": " ", "input": "1 + 2", "output": "3"}, "x")[0]
@@ -294,6 +296,7 @@ KEPT = [
     {"messages": [USER | {"from": "the web"}, ANSWER]},
     {"messages": json.dumps([USER, ANSWER])},  # as in a cell of a table
     {"messages": {"role": ["user", "assistant"], "content": ["q", "a"]}},  # as a `Sequence` of the datasets library
+    {"prompt": [USER], "completion": [{"from": "human", "value": "q"}, SAID]},
     {"prompt": "q", "completion": [USER, ANSWER], "history": ""},  # as UltraFeedback's `chosen` repeats its prompt
     {"messages": [USER | {"weight": 0}, ANSWER | {"weight": None, "train": True, "mask": False, "thought": ""}]},
     {"messages": [USER | {"role": "User"}, {"role": "model", "content": [{"type": "output_text", "text": "a"}]}]},
