@@ -6,6 +6,7 @@
 The page contains its pictures and loads nothing. Values from data are escaped.
 """
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -40,9 +41,19 @@ def cut(text: str) -> str:
     return f"{text[:MAX_CHARACTERS]} … ({len(text) - MAX_CHARACTERS:,} characters more)"
 
 
+LONGEST_PIECE = 200  # characters of what repeats itself
+
+
 def repeats(text: str) -> bool:
-    """Whether a text ends in the same piece at least five times, as small models write that have lost the thread."""
-    return re.search(r"(.{4,80}?)\1{4,}\s*$", text, re.DOTALL) is not None
+    """Whether a text ends in the same piece over and over, as small models write that have lost the thread: three times
+    if it has 20 characters, else four times and over 16 characters. Of the last piece the end may be missing."""
+    end = text.rstrip().rstrip(".!?,;:。！？，；：")
+    for size in range(1, min(LONGEST_PIECE, len(end) // 2) + 1):
+        piece = end[-size:]
+        times = 3 if size >= 20 else max(4, math.ceil(16 / size))
+        if re.search(r"\w", piece) and end.endswith((piece * times)[2:]):
+            return True
+    return False
 
 
 def graded_metric(suite: Suite) -> str:

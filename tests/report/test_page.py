@@ -171,6 +171,14 @@ def test_examples_are_where_tuning_gained_most_then_where_it_fails():
     [
         ("def f():\n" + "    return x\n" * 5, True),
         ("x the the the the the ", True),
+        ("def " * 5, True),
+        ("It is so. " * 4, True),
+        ("x" + "哈" * 16, True),
+        ("        self.assertEqual(value, other)\n" * 3, True),
+        ("a = [1, 1, 1]\nb = [1, 1, 1]", False),
+        ("    end\n  end\nend\n", False),
+        ("return one(two)", False),
+        ("return one(two, three, four)\n" * 2, False),
         ("a = [0, 0, 0, 0]\nreturn a", False),
         ("=" * 16, False),  # a rule of a comment
         ("self.a = a\nself.b = b\nself.c = c\n", False),
