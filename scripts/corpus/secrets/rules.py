@@ -17,7 +17,7 @@ import re2
 # kind, placeholder, pattern, keyword, least entropy
 FORMS = [
     ("alibaba-access-key", "<API_KEY>", r"\bLTAI[A-Za-z0-9]{12,20}\b", "ltai", 3),
-    ("authorization-header", "<TOKEN>", r"(?i)authorization[\"']?[ \t]{0,4}[:=, \t][ \t]{0,4}[\"'`]?(?:bearer|basic|token)[ \t]+([a-z0-9+/_.~-]{16,}={0,2})", "authorization", 3),
+    ("authorization-header", "<TOKEN>", r"(?i)authorization[\"']?(?:[ \t]{0,4}[:=,][ \t]{0,4}[\"'`]?|[ \t]+[\"'])(?:bearer|basic|token)[ \t]+([a-z0-9+/_.~-]{16,}={0,2})", "authorization", 3),
     ("aws-secret-key", "<API_KEY>", r"""(?i)aws.{0,24}?(?:secret|key).{0,24}?["'=:\s]([a-z0-9/+]{40})(?:["'\s]|$)""", "aws", 3.5),
     ("private-key", "<PRIVATE_KEY>", r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----[\s\S]{64,}?KEY(?: BLOCK)?-----", "private key", 4),
     ("anthropic-api-key", "<API_KEY>", r"\bsk-ant-[\w-]{40,160}", "sk-ant-", 3.5),
@@ -43,7 +43,6 @@ FORMS = [
     ("mailgun-api-key", "<API_KEY>", r"\b(?:pub)?key-[0-9a-f]{32}\b", "key-[0-9a-f]{8}", 3),
     ("mailgun-api-key", "<API_KEY>", r"\b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b", "[0-9a-f]{12}-[0-9a-f]{8}-", 3),
     ("npm-access-token", "<TOKEN>", r"\bnpm_[A-Za-z0-9]{36}\b", "npm_", 3),
-    ("npm-registry-login", "<TOKEN>", r"""(?m)(?:^|[\s:])_(?:authToken|password|auth)[ \t]*=[ \t]*["']?([\w+/-]{12,}={0,2})""", r"_(?:authtoken|password|auth)[ \t]*=", 3),
     ("nuget-api-key", "<API_KEY>", r"\boy2[a-z0-9]{43}\b", "oy2[a-z0-9]{20}", 3.5),
     ("openai-api-key", "<API_KEY>", r"\bsk-(?:[a-z]+-)?[A-Za-z0-9_-]{32,200}", "sk-", 3.5),
     ("paypal-access-token", "<TOKEN>", r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{10,20}\$[0-9a-f]{20,40}", r"access_token\$", 0),
@@ -160,6 +159,11 @@ URL_PASSWORD = (
 URL_TOKEN = (
     r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w",
     [r"https?://[\w-]+(?::x-[a-z-]+)?@"],
+)
+# a line of .npmrc
+NPMRC = (
+    r"""(?m)(?:^|:)_(?:authToken|password|auth)[ \t]*=[ \t]*["']?([\w+/-]{12,}={0,2})["']?[ \t]*\r?$""",
+    [r"_(?:authtoken|password|auth)[ \t]*="],
 )
 # base64 of `user:password` for a registry in Docker's config.json
 DOCKER_AUTH = r"""["']auth["'][ \t]?:[ \t]?["']([\w+/]{12,}={0,2})["']""", [r"[\"']auth[\"'][ \t]?:"]
@@ -354,6 +358,7 @@ def own_rules() -> list[Rule]:
         Rule("netrc-password", "<PASSWORD>", *NETRC, check=is_no_type),
         Rule("url-password", "<PASSWORD>", *URL_PASSWORD, check=is_url_password),
         Rule("url-token", "<TOKEN>", *URL_TOKEN, entropy=3, check=is_token),
+        Rule("npm-registry-login", "<TOKEN>", *NPMRC, entropy=3, check=is_token),
         Rule("docker-auth", "<TOKEN>", *DOCKER_AUTH, check=is_login),
         *(Rule(kind, placeholder, pattern, [word], entropy) for kind, placeholder, pattern, word, entropy in FORMS),
         Rule("service-token", "<TOKEN>", SERVICE_TOKEN, list(PREFIXES), entropy=3.2, check=is_token),
