@@ -4,7 +4,8 @@
 
 Documentation is the docstring in Python, and in the other languages the comment that ends on the line above. Left out
 are functions that do not parse, that have fewer lines than `MIN_LINES` or more than `MAX_LINES`, or whose documentation
-is not prose or too short, and tests, which mean little without their fixtures: by path, name, mark or module.
+is not prose or too short, functions in functions, whose variables they use, and tests, which mean little without their
+fixtures: by path, name, mark or module.
 """
 
 import ast
@@ -92,6 +93,8 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     body = node.child_by_field_name("body")
     if TEST_MARK.match(source[node.start_byte : node.end_byte].decode(errors="replace")) or in_test_module(node):
         return None
+    if in_function(node):
+        return None
     named = node if node.child_by_field_name("name") else innermost(node)
     name = None
     if named is not None:
@@ -117,6 +120,16 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
         children = children[0].named_children
     statements = sum("comment" not in child.type for child in children) - syntax(language).docstrings
     return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, statements)
+
+
+def in_function(node: Node) -> bool:
+    """Whether a function stands in another one, whose variables it may use."""
+    outer = node.parent
+    while outer is not None:
+        if "function" in outer.type or "method" in outer.type:
+            return True
+        outer = outer.parent
+    return False
 
 
 def in_test_module(node: Node) -> bool:
