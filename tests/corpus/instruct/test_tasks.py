@@ -59,7 +59,7 @@ def test_a_documented_function_is_found_whole_in_every_language(language):
         'def f(a): """Returns the larger one of both."""; return a\n',
         'def f(a):\n    "Returns the larger one of both."; b = 1\n    return b\n',
         'def test_f(a):\n    """Returns the larger one of both."""\n    b = a\n    return b\n',
-        'def g(b):\n    def f(a):\n        """Returns the larger one of both."""\n        c = a + b\n        return c\n',
+        'def g(b):\n    def f():\n        """Returns the larger one of both."""\n        a = b\n        return a\n',
         "# Copyright 2020 of the authors of this.\ndef f(a):\n    b = a\n    return b\n",
         'def f(a):\n    """Returns the larger one of both."""\n' + "    a = 1\n" * 80,
         "((((((((" * 50,
