@@ -73,5 +73,8 @@ def test_two_ranks_stop_where_one_process_does_and_publish_the_same_best_model(
         ours = load_file(tmp_path / "out/model.safetensors")
         assert ours.keys() == theirs.keys()
         for name in theirs:
-            torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=1e-4)
+            # softmax does not see what is added to all keys, so their bias has no gradient but rounding, of which Adam
+            # makes whole steps
+            error = 1e-3 if name.endswith("k_proj.bias") else 1e-4
+            torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=error)
     assert summary["resumed_at_step"] == 8
