@@ -1,9 +1,9 @@
-"""scripts/release/gguf_file.py: what Ollama would send is what transformers renders."""
+"""scripts/release/gguf_file.py: what Ollama would send is what the chat template renders."""
 
 import re
 
+import jinja2
 import pytest
-from transformers.utils.chat_template_utils import render_jinja_template
 
 from scripts.release.gguf_file import modelfile
 from scripts.tokens.packing.chat_template import CHATML
@@ -28,6 +28,16 @@ CHATS = [
 ]
 
 
+def refuse(message):
+    raise jinja2.TemplateError(message)
+
+
+def renderer(template):
+    """What transformers' `apply_chat_template` makes of a template, without importing transformers."""
+    compiled = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(template)
+    return lambda messages: compiled.render(messages=messages, add_generation_prompt=True, raise_exception=refuse)
+
+
 def sent_by_ollama(text, messages):
     """The prompt of a Modelfile: the system prompt goes first where a chat has none, as its server does it."""
     system = re.search(r'^SYSTEM """(.*?)"""', text, re.S | re.M)
@@ -43,11 +53,8 @@ def sent_by_ollama(text, messages):
     [TURNS.replace("FIRST", ""), TURNS.replace("FIRST", DEFAULT), CHATML],
     ids=["chatml", "with a default", "ours"],
 )
-def test_a_modelfile_sends_what_transformers_renders_with_the_templates_own_system_prompt(template):
-    def render(messages, add_generation_prompt=True):
-        options = {"chat_template": template, "add_generation_prompt": add_generation_prompt}
-        return render_jinja_template([messages], **options)[0][0]
-
+def test_a_modelfile_sends_what_the_template_renders_with_its_own_system_prompt(template):
+    render = renderer(template)
     text = modelfile("m.gguf", ["<|im_end|>"], render)
     assert text.startswith('FROM ./m.gguf\nPARAMETER stop "<|im_end|>"\n')
     for chat in CHATS:
@@ -59,7 +66,5 @@ def test_a_modelfile_sends_what_transformers_renders_with_the_templates_own_syst
     "template", [LLAMA3, TURNS.replace("FIRST", "{{ raise_exception('no') }}"), "{{ messages[0].content }}"]
 )
 def test_another_template_is_left_to_ollama(template):
-    def render(messages):
-        return render_jinja_template([messages], chat_template=template, add_generation_prompt=True)[0][0]
-
-    assert "TEMPLATE" not in modelfile("m.gguf", [], render) and "TEMPLATE" not in modelfile("m.gguf", [], None)
+    assert "TEMPLATE" not in modelfile("m.gguf", [], renderer(template))
+    assert "TEMPLATE" not in modelfile("m.gguf", [], None)
