@@ -30,9 +30,7 @@ from scripts.release.card import write_papers, write_text
 from scripts.release.gguf_file import modelfile, write_gguf
 from scripts.release.proof import Samples, failed, prove
 from scripts.release.shared_runs import longest_runs
-from scripts.tokens.packing.chat_template import ChatTemplate, template_source
 from scripts.tokens.packing.encoder import Encoder
-from scripts.tokens.packing.tokenizer_files import TokenizerFiles
 from scripts.training.model.loading import load_model
 
 TEXTS, CHATS, COMPLETIONS, DOCUMENTS = 10_000, 1000, 12, 12  # that are compared, at most
@@ -238,11 +236,10 @@ def release(stage: str, model: Path, results: Path, settings: Release, out: Path
             write_gguf(folder, folder / files[-1], kind)
             logging.info(f"release: wrote {files[-1]}")
         if files:
-            tokenizer, render = TokenizerFiles(folder), None
-            if template_source(tokenizer):
-                template = ChatTemplate(tokenizer).compiled
-                render = partial(template.render, add_generation_prompt=True)
-            ends = [token for token in ("<|im_end|>", "<|endoftext|>") if token in tokenizer.controls]
+            encoder, render = Encoder(folder), None
+            if encoder.chats.source:
+                render = partial(encoder.chats.compiled.render, add_generation_prompt=True)
+            ends = [token for token in ("<|im_end|>", "<|endoftext|>") if token in encoder.controls]
             write_text(folder / "Modelfile", modelfile(files[-1], ends, render))
         datasets = datasets_of(experiment, chain_of(stage, experiment["training"]["train"]))
         samples = samples_of(layout, stage, datasets, experiment["evaluation"])

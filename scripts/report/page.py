@@ -51,7 +51,7 @@ def repeats(text: str) -> bool:
     for size in range(1, min(LONGEST_PIECE, len(end) // 2) + 1):
         piece = end[-size:]
         times = 3 if size >= 20 else max(4, math.ceil(16 / size))
-        if re.search(r"\w", piece) and end.endswith((piece * times)[2:]):
+        if end.endswith((piece * times)[2:]) and re.search(r"\w", piece):
             return True
     return False
 

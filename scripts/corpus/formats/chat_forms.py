@@ -135,6 +135,14 @@ def as_list(value: object) -> object:
     return value
 
 
+def role_of(message: dict) -> object:
+    """The role of a message, by the name that this project has for it; as it is where it is no text."""
+    role = message.get("role")
+    if isinstance(role, str):
+        return ROLE_OF.get(role.lower(), role.lower())
+    return role
+
+
 def system_of(fields: dict) -> list[dict]:
     """The message of a field `system`, if it says anything."""
     if fields.get("system"):
@@ -164,10 +172,8 @@ def contents_of(turns: list, role: str) -> list:
     """The contents of a role's messages."""
     found = []
     for turn in turns:
-        if isinstance(turn, dict):
-            name = str(turn.get("role")).lower()
-            if ROLE_OF.get(name, name) == role:
-                found.append(turn.get("content"))
+        if isinstance(turn, dict) and role_of(turn) == role:
+            found.append(turn.get("content"))
     return found
 
 

@@ -29,11 +29,11 @@ from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.common.text import is_target
 from scripts.corpus.formats.chat_forms import (
-    ROLE_OF,
     WITHOUT_TOOLS,
     BadRecord,
     check_tools_and_media,
     messages_in,
+    role_of,
     untrained_key,
 )
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
@@ -60,9 +60,7 @@ def chat_of(
     turns = []
     for number, message in enumerate(messages_in(record, record_place, columns), 1):
         place = f"{record_place}: message {number}"
-        role = message.get("role") if isinstance(message, dict) else message
-        if isinstance(role, str):
-            role = ROLE_OF.get(role.lower(), role.lower())
+        role = role_of(message if isinstance(message, dict) else {"role": message})
         if role in ("tool", "function", "ipython"):
             raise BadRecord("tools", f"{place}: role {role}: {WITHOUT_TOOLS}")
         if isinstance(message, dict):

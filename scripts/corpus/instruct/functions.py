@@ -12,13 +12,14 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
 from scripts.corpus.instruct.facts import base_name, function_name, receiver, type_name
 from scripts.corpus.syntax.comments import CJK, INSTRUCTION, WORD, sentence
-from scripts.corpus.syntax.grammars import parse
+from scripts.corpus.syntax.grammars import parse, statements
 from scripts.languages import Chat, chats, syntax
 
 MIN_LINES, MAX_LINES = 3, 60  # of a function, its documentation not counted
@@ -91,9 +92,9 @@ def definition(node: Node) -> Node:
 def function_at(node: Node, source: bytes, language: str) -> Function | None:
     """The function that `node` defines, or None if it is left out (see the module)."""
     body = node.child_by_field_name("body")
-    if TEST_MARK.match(source[node.start_byte : node.end_byte].decode(errors="replace")) or in_test_module(node):
+    if TEST_MARK.match(source[node.start_byte : node.end_byte].decode(errors="replace")):
         return None
-    if in_function(node):
+    if in_test_module(node) or in_function(node):
         return None
     named = node if node.child_by_field_name("name") else innermost(node)
     name = None
@@ -115,31 +116,26 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if not summary or not is_informative(summary):
         return None
     line = node.start_point.row + 1
-    children = body.named_children
-    if len(children) == 1 and children[0].type == "statement_list":  # in Go between a block and its statements
-        children = children[0].named_children
-    statements = sum("comment" not in child.type for child in children) - syntax(language).docstrings
-    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, statements)
+    count = len(statements(body, language, of_function=True))
+    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, count)
+
+
+def around(node: Node) -> Iterator[Node]:
+    """The nodes that a node stands in, from the inside out."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def in_function(node: Node) -> bool:
     """Whether a function stands in another one, whose variables it may use."""
-    outer = node.parent
-    while outer is not None:
-        if "function" in outer.type or "method" in outer.type:
-            return True
-        outer = outer.parent
-    return False
+    return any("function" in outer.type or "method" in outer.type for outer in around(node))
 
 
 def in_test_module(node: Node) -> bool:
     """Whether a function stands in a module `test` or `tests` of a Rust file."""
-    outer = node.parent
-    while outer is not None:
-        if outer.type == "mod_item" and outer.child_by_field_name("name").text in (b"test", b"tests"):
-            return True
-        outer = outer.parent
-    return False
+    modules = (outer for outer in around(node) if outer.type == "mod_item")
+    return any(module.child_by_field_name("name").text in (b"test", b"tests") for module in modules)
 
 
 def is_informative(summary: str) -> bool:
@@ -159,17 +155,15 @@ def innermost(node: Node) -> Node | None:
 
 
 def holder_of(node: Node, rules: Chat) -> str | None:
-    """The type that a function is a method of; None for others, and for functions in functions."""
+    """The type that a function is a method of; None for others."""
     owner = receiver(node)
     if owner:
         return owner
-    outer = node.parent
-    while outer is not None and "function" not in outer.type and "method" not in outer.type:
+    for outer in around(node):
         if outer.type == "impl_item":
             return base_name(outer.child_by_field_name("type"))
         if outer.type in rules.holders:
             return type_name(outer)
-        outer = outer.parent
     return None
 
 

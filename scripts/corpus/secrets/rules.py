@@ -102,7 +102,7 @@ PASS = r"(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|(?:[a-z0-9]+_|\b)pass(?
 NAMED_VALUE = r"""(?i)\b(?:name|key)["']?[ \t]*[:=][ \t]*["']?[\w.-]{0,40}?"""
 VALUE_OF = r"""[\w.-]{0,20}["']?,?\s{1,80}["']?value["']?[ \t]*[:=][ \t]*["']?"""
 # `.put("db.password", `, `.setHeader("X-Api-Key", `
-CALLED = r"""(?i)\.(?:put|set|add|with|append|header|param|field|property|setenv)\w{0,12}\([ \t]*["'][\w.-]{0,40}?"""
+CALLED = r"""\.(?:put|set|add|with|append|header|param|field|property|setenv)\w{0,12}\([ \t]*["'][\w.-]{0,40}?"""
 
 # Passwords at other places: (pattern, keywords)
 PLACES = [
@@ -139,7 +139,7 @@ PLACES = [
     # `ConvertTo-SecureString "..."`, `-Password "..."`, `props.put("db.password", "...")`, `redis.auth("...")`
     (r"(?i)\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?" + QUOTED, ["convertto-securestring"]),
     (r"(?i)[ \t]-\w{0,20}password[ \t]+" + QUOTED, [r"-\w*password[ \t]+[\"']"]),
-    (CALLED + PASS + r"[\w.-]{0,20}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)[\w.-]*[\"'],[ \t]*[\"'`]"]),
+    ("(?i)" + CALLED + PASS + r"[\w.-]{0,20}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)[\w.-]*[\"'],[ \t]*[\"'`]"]),
     # `user, password = "admin", "..."`
     (r"(?i),[ \t]*\w{0,20}" + PASS + r"\w{0,20}[ \t]*:?=[ \t]*[\"'][^\"'\n]{1,64}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)\w*[ \t]*:?=[ \t]*[\"'][^\"'\n]+[\"'],[ \t]*[\"']"]),
     (r"(?i)\.(?:auth|authenticate)\([ \t]*" + QUOTED + r"[ \t]*\)", [r"\.auth[a-z]*\([ \t]*[\"'`]"]),
@@ -229,7 +229,7 @@ NAMED = (
     r":[\w-]{0,20}" + KEY_NAME + r"[\w-]{0,20}[ \t]+",
     r"""define[ \t(]{1,4}["']?\w{0,40}""" + KEY_NAME + r"""\w{0,20}["']?[ \t,]{1,8}""",
     r"\b(?:setx|setenv|set[ \t]+-\w+)[ \t]+\w{0,40}" + KEY_NAME + r"\w{0,20}[ \t]+",
-    CALLED.removeprefix("(?i)") + KEY_NAME + r"""[\w.-]{0,20}["'],[ \t]*""",
+    CALLED + KEY_NAME + r"""[\w.-]{0,20}["'],[ \t]*""",
     r"[ \t]-\w{0,20}" + KEY_NAME + r"[ \t]+",
     r"""\bjwt\.(?:encode|decode|sign|verify)\([^\n"']{1,60},[ \t]*""",
     r"""\bvariable[ \t]+"[\w-]{0,40}""" + KEY_NAME + r"""[\w-]{0,20}"[ \t]*\{[^}]{0,200}?\bdefault[ \t]*=[ \t]*""",

@@ -75,3 +75,16 @@ def parse(text: str, path: str, language: str) -> dict[str, list[Node]] | None:
         return None
     captures = QueryCursor(grammar(language)[1]).captures(root)
     return {name: sorted(nodes, key=lambda node: node.start_byte) for name, nodes in captures.items()}
+
+
+def statements(body: Node, language: str, of_function: bool) -> list[Node]:
+    """The statements of a body, without comments and a function's docstring."""
+    nodes = body.named_children
+    if len(nodes) == 1 and nodes[0].type == "statement_list":  # in Go between a block and its statements
+        nodes = nodes[0].named_children
+    nodes = [node for node in nodes if "comment" not in node.type]
+    if of_function and syntax(language).docstrings and nodes and nodes[0].type == "expression_statement":
+        child = nodes[0].named_children
+        if len(child) == 1 and child[0].type == "string":
+            return nodes[1:]
+    return nodes

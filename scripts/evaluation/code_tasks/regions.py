@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
-from scripts.corpus.syntax.grammars import tree
-from scripts.languages import Completion, completions, syntax
+from scripts.corpus.syntax.grammars import statements, tree
+from scripts.languages import Completion, completions
 
 # A line with less text says little: `return x`, `i += 1`.
 LINE_CHARACTERS = (10, 200)
@@ -37,19 +37,6 @@ class Parts(NamedTuple):
     before: str
     answer: str
     after: str
-
-
-def statements(body: Node, language: str, of_function: bool) -> list[Node]:
-    """The statements of a body, without comments and a function's docstring."""
-    nodes = body.named_children
-    if len(nodes) == 1 and nodes[0].type == "statement_list":  # Go
-        nodes = nodes[0].named_children
-    nodes = [node for node in nodes if "comment" not in node.type]
-    if of_function and syntax(language).docstrings and nodes and nodes[0].type == "expression_statement":
-        child = nodes[0].named_children
-        if len(child) == 1 and child[0].type == "string":
-            return nodes[1:]
-    return nodes
 
 
 def bodies(root: Node, rules: Completion) -> Iterator[tuple[Node, bool]]:

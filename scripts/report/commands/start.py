@@ -120,11 +120,12 @@ def table_of(clones: list[Clone]) -> list[dict[str, str]]:
 
 def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: list[Clone], test: float) -> str:
     """The experiment file for clones."""
-    files = sum(clones_files(clones).values())
-    languages = {"python", *clones_files(clones)}  # python for the other code, networkx
+    counted = clones_files(clones)
+    files = sum(counted.values())
+    languages = {"python", *counted}  # python for the other code, networkx
     own = [row["name"] for row in rows if row["kind"] == "git"]
     # places to complete are found by a grammar, in held-out files that are no tests
-    with_places = sum(count for language, count in clones_files(clones).items() if language in completions())
+    with_places = sum(count for language, count in counted.items() if language in completions())
     completion = ""
     if with_places * test < PLACES:
         completion = "\n  completion: null  # too few files of a language whose lines and functions can be found"
