@@ -52,6 +52,11 @@ def in_literal(text: bytes, start: int) -> bool:
     return sum(len(match[0]) == 1 for match in STRING.finditer(line)) % 2 == 1
 
 
+def quoted(text: bytes, start: int, end: int) -> bool:
+    """Whether this is a whole literal."""
+    return text[start - 1 : start] in (b"'", b'"') and text[end : end + 1] == text[start - 1 : start]
+
+
 def is_email(text: bytes, start: int, end: int) -> bool:
     """Whether this is somebody's e-mail address: no user of git, no part of a URL, no example."""
     address = text[start:end]
@@ -143,8 +148,8 @@ def is_other_phone(text: bytes, start: int, end: int) -> bool:
         return False  # a date
     if re.search(rb"555\D?01\d\d$", number) or text[start - 1 : start] in (b".", b"-", b"_", b"+", b"*"):
         return False  # numbers for fiction; parts of something longer
-    grouped = len(re.findall(rb"\d+", number)) >= 3 or b"(" in number
-    return bool(PHONE.search(text[max(0, start - 40) : start])) or (number[:1] == b"+" and grouped)
+    likely = len(re.findall(rb"\d+", number)) >= 3 or b"(" in number or (len(digits) > 10 and quoted(text, start, end))
+    return bool(PHONE.search(text[max(0, start - 40) : start])) or (number[:1] == b"+" and likely)
 
 
 def is_identity_number(text: bytes, start: int, end: int) -> bool:
@@ -167,8 +172,7 @@ def is_social_security_number(text: bytes, start: int, end: int) -> bool:
         return False
     if is_part(text, start, end) or text[start:end] in (b"078-05-1120", b"219-09-9999"):  # published ones
         return False
-    quoted = text[start - 1 : start] in (b"'", b'"') and text[end : end + 1] == text[start - 1 : start]
-    return quoted or bool(SOCIAL.search(text[max(0, start - 40) : start]))
+    return quoted(text, start, end) or bool(SOCIAL.search(text[max(0, start - 40) : start]))
 
 
 def is_card(text: bytes, start: int, end: int) -> bool:
@@ -180,8 +184,8 @@ def is_card(text: bytes, start: int, end: int) -> bool:
         total += doubled - 9 * (doubled > 9)
     if total % 10 or len(set(digits)) <= 2 or is_part(text, start, end):
         return False
-    quoted = text[start - 1 : start] in (b"'", b'"') and text[end : end + 1] == text[start - 1 : start]
-    return quoted or not text[start:end].isdigit() or bool(CARD.search(text[max(0, start - 40) : start]))
+    grouped = not text[start:end].isdigit()
+    return grouped or quoted(text, start, end) or bool(CARD.search(text[max(0, start - 40) : start]))
 
 
 def zeros(text: bytes, start: int, end: int) -> bytes:
@@ -197,7 +201,8 @@ def personal_rules() -> list[Rule]:
     digits = r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
     groups = r"(?i)(?:^|[^\w:])([23][0-9a-f]{3}:[0-9a-f:]{2,34})(?:$|[^\w:])"
     mainland = r"(?:\+86[- ]?|\b(?:86[- ]?)?)1[3-9]\d(?:\d{8}|-\d{4}-\d{4}| \d{4} \d{4})\b"
-    foreign = r"(?:\+[1-9]\d{0,2}[ .-]?)?(?:\(\d{2,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,5}){1,4}\b|\+[1-9]\d{7,14}\b"
+    foreign = r"(?:\(\d{2,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,5}){1,4}\b|\+[1-9]\d{7,14}\b"
+    foreign += r"|\+[1-9]\d{0,2}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{1,9}(?:[ .-]\d{2,9}){1,5}\b"
     person = r"\b[1-9]\d{5}(?:18|19|20)\d\d[01]\d[0-3]\d{4}[\dXx]\b"
     card = r"\b(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d))(?:[ -]?\d{4}){3}\b|\b3[47]\d\d[ -]?\d{6}[ -]?\d{5}\b"
     called = [r"\d\d\)?[ .-]\d{3,4}[ .-]\d{3}", r"\d\) \d\d", r"\+[1-9]\d{0,2}[ .(-]{1,2}\d", r"\+\d{9}"]

@@ -17,10 +17,11 @@ import re2
 # kind, placeholder, pattern, keyword, least entropy
 FORMS = [
     ("alibaba-access-key", "<API_KEY>", r"\bLTAI[A-Za-z0-9]{12,20}\b", "ltai", 3),
-    ("authorization-header", "<TOKEN>", r"(?i)authorization[\"']?(?:[ \t]{0,4}[:=,][ \t]{0,4}[\"'`]?|[ \t]+[\"'])(?:bearer|basic|token)[ \t]+([a-z0-9+/_.~-]{16,}={0,2})", "authorization", 3),
+    ("authorization-header", "<TOKEN>", r"(?i)authorization[\"'\])]{0,3}(?:[ \t]{0,4}[:=,][ \t]{0,4}[\"'`]?|[ \t]+[\"'])(?:bearer|basic|token)[ \t]+([a-z0-9+/_.~-]{16,}={0,2})", "authorization", 3),
     ("aws-secret-key", "<API_KEY>", r"""(?i)aws.{0,24}?(?:secret|key).{0,24}?["'=:\s]([a-z0-9/+]{40})(?:["'\s]|$)""", "aws", 3.5),
     ("private-key", "<PRIVATE_KEY>", r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----[\s\S]{64,}?KEY(?: BLOCK)?-----", "private key", 4),
     ("anthropic-api-key", "<API_KEY>", r"\bsk-ant-[\w-]{40,160}", "sk-ant-", 3.5),
+    ("asana-token", "<TOKEN>", r"\b[12]/\d{10,17}(?:/\d{10,17})?:[0-9a-f]{32}\b", r"/\d{10,17}:[0-9a-f]{8}", 3),
     ("azure-storage-key", "<API_KEY>", r"(?i)(?:Account|SharedAccess)Key=([a-z0-9+/]{42,86}={1,2})", "(?:account|access)key=", 0),
     ("azure-client-secret", "<API_KEY>", r"\b[\w~.]{3}\dQ~[\w~.-]{28,38}", r"\dq~", 3),
     ("azure-signature", "<TOKEN>", r"[?&;]sig=([\w%+/-]{40,64}=?)", r"[?&;]sig=", 3.5),
@@ -33,6 +34,7 @@ FORMS = [
     ("gcp-api-key", "<API_KEY>", r"\bAIza[\w-]{35}", "aiza", 3),
     ("github-fine-grained-pat", "<TOKEN>", r"\bgithub_pat_\w{22,255}\b", "github_pat_", 3),
     ("google-oauth", "<TOKEN>", r"\b(?:GOCSPX-[\w-]{20,40}|ya29\.[\w-]{30,300}|1//0[\w-]{40,120})", r"gocspx-|ya29\.|1//0", 3.5),
+    ("grafana-api-key", "<API_KEY>", r"\beyJrIjoi[A-Za-z0-9+/]{60,400}={0,2}", "eyjrijoi", 3.5),
     ("huggingface-access-token", "<TOKEN>", r"\bhf_[A-Za-z0-9]{30,40}\b", "hf_", 3),
     ("gmail-app-password", "<PASSWORD>", r"""\blogin\([^\n)]{1,80},[ \t]*["']([a-z]{4} ?[a-z]{4} ?[a-z]{4} ?[a-z]{4})["']\)""", r"login\(", 2.8),
     ("hubspot-token", "<TOKEN>", r"\bpat-[a-z]{2}\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", r"pat-[a-z][a-z]\d-", 3),
@@ -52,9 +54,11 @@ FORMS = [
     ("tencent-secret-id", "<API_KEY>", r"\bAKID[A-Za-z0-9]{32}\b", "akid", 3.5),
     ("twitter-bearer-token", "<TOKEN>", r"""["'= ](A{20,24}[A-Za-z0-9%]{40,120})["'\s]""", "aaaaaaaaaaaaaaaaaaaa", 3),
     ("vault-token", "<TOKEN>", r"""(?i)vault\w{0,20}["'\]]{0,2}[ \t]*[:=][ \t]*["']?((?-i:s\.[A-Za-z0-9]{24}))\b""", "vault", 3.5),
+    ("twitch-token", "<TOKEN>", r"\boauth:([a-z0-9]{30})\b", r"oauth:[a-z0-9]{30}", 3.5),
     ("wordpress-salt", "<API_KEY>", r"""define\([ \t]{0,2}['"](?:SECURE_)?(?:AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)['"],[ \t]{0,8}'([^'\\\n]{40,80})'""", "_(?:key|salt)['\"],", 3.5),
+    ("webhook", "<TOKEN>", r"hooks\.zapier\.com/hooks/catch/\d+/([a-z0-9]{6,12})\b", r"hooks\.zapier", 0),
     ("webhook", "<TOKEN>", r"/IncomingWebhook/([0-9a-f]{32})", "/incomingwebhook/", 3),
-    ("webhook", "<TOKEN>", r"https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/([\w-]{50,80})", "/api/webhooks/", 3),
+    ("webhook", "<TOKEN>", r"https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d{10,20}/([\w-]{50,80})", "/api/webhooks/", 3),
 ]  # fmt: skip
 
 # Beginnings of tokens; behind one of them stand 16 or more letters, digits and some symbols.
@@ -75,10 +79,11 @@ PREFIXES = (
     "gsk_", "xai-", "pplx-", "r8_", "tvly-", "lsv2_(?:pt|sk)_", "co_api_", "fw_", "nvapi-", "pcsk_", "voy-", "pa-[A-Za-z0-9]{8}",
     "dbtc_", "dbtu_", "sl\\.[Bu]", "kaggle_", "wandb_v1_", "HRKU-", "xox[abeoprs]-", "xapp-", "amzn\\.mws\\.",
     "secret_[A-Za-z0-9]{8}", "gh[opsur]_", "gl[a-z]{2,6}-", "AGE-SECRET-KEY-1", "keystone_", "sm_[aps]at_",
+    "aio_", "apify_(?:api|proxy)_", "ATTA", "avns_", "bce-v3/", "bkpat_", "CCDB1_", "csk-", "cnvca", "dsp_", "e2b_", "fc-", "jina_", "live_",
+    "access-(?:sandbox|development|production)-", "secret-(?:test|live)-", "mka_", "mlsn\\.", "nap[it]_", "npg_", "nbp_", "packagist_[a-z]{3}_",
+    "pat[A-Za-z0-9]{14}\\.", "pina_", "pk_\\d{5,9}_", "re_[A-Za-z0-9]{8}_", "rpa_", "sk_[0-9a-f]{16}", "sg[ps]_", "snyk_[a-z]{3}\\.", "sq[apu]_",
+    "st\\.[0-9a-f]{8}-", "tgp_v1_", "tskey-[a-z]+-", "ucat_", "vk1\\.a\\.", "waka_", "xa[ap]t-", "y[0-3]_", "hrku-", "AKLT", "jfrt@", "akab-",
 )  # fmt: skip
-
-
-# ruff: noqa: E501  (a pattern stands on one line)
 
 # Parts of patterns. Between a name and its literal: `] = "`, `[] = "`, `: "`, with a type as `: &str = "`; the literal
 # may stand on the next line, also in parentheses, and in a call that makes text or bytes of it: `String::from("`, `b"`.
@@ -107,7 +112,7 @@ CALLED = r"""\.(?:put|set|add|with|append|header|param|field|property|setenv)\w{
 # Passwords at other places: (pattern, keywords)
 PLACES = [
     # `DB_PASS = "..."` and `"pass": "..."`, without the names that the rule above knows
-    (r"(?i)(?:[a-z0-9]_|[\s\"'$.({[,;]|[a-z](?-i:P))pass(?:_[a-z]{1,12})?" + BECOMES + QUOTED, [r"pass[\w\"'\])]{0,16}[ \t]*(?::=|=>|=|:)"]),
+    (r"(?i)(?:^|[a-z0-9]_|[\s\"'$.({[,;]|[a-z](?-i:P))pass(?:_[a-z]{1,12})?" + BECOMES + QUOTED, [r"pass[\w\"'\])]{0,16}[ \t]*(?::=|=>|=|:)"]),
     # `setPassword("...")`, `.withDbPassword('...')`, `auth("user", "...")`
     (r"(?i)(?:set|with|\.)_?\w{0,20}(?:" + PASS + r")\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}\)", [r"pass[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"]),
     (r"(?i)\b(?:(?:http_?)?(?:basic|digest)_?auth|auth|credentials?|(?:password)?authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
@@ -117,6 +122,8 @@ PLACES = [
     # `#define WIFI_PASSWORD "..."`, `define('DB_PASSWORD', '...')`, `;password=...;`
     (r"""(?i)define[ \t(]{1,4}["']?(?:\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)\w{0,20}|(?:\w{0,40}_)?pass)["']?[ \t,]{1,8}""" + QUOTED, [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"]),
     (r"(?im)(?:^|[;\"'])(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[;\"']", ["password=", "pwd="]),
+    (r"(?i)[\"' ](?:user|host|port|dbname)=[\w.-]+[ \t](?:[^\n\"']{0,80}[ \t])?(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[ \"']", ["password=", "pwd="]),
+    (r"(?i)[\"'][\w.-]{1,32}:([^\s:@\"'<>{}$%]{4,64})@(?:tcp|unix)\(", [r"@(?:tcp|unix)\("]),
     # `ENV DB_PASSWORD ...` of a Dockerfile
     (r"(?im)^(?:ENV|ARG)[ \t]+\w{0,40}PASS(?:WORD|WD|PHRASE)?[ \t=]+([^\"'`\s<>{}()%$\\]{5,64})[ \t]*\r?$", [r"(?:env|arg)[ \t]+\w*pass"]),
     # `?user=me&password=...`
@@ -132,7 +139,7 @@ PLACES = [
     (r"(?i)--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}=([^\"'`\s<>{}()%$\\]{5,64})", [r"--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]*(?:pass|pwd)"]),
     (r"(?m)^[\w.*-]{1,100}:(?:54\d\d|6432|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:\"'`<>{}()]{5,64})\r?$", [r":(?:54\d\d|6432|\*):[\w.*-]+:[\w.*-]+:"]),
     # `IDENTIFIED BY '...'`, `WITH PASSWORD '...'`, `requirepass ...`, `<password>...</password>`
-    (r"(?i)\b(?:identified[ \t]+by|with[ \t]+(?:encrypted[ \t]+)?password|password)[ \t]+['\"]([^'\"\s\\]{5,64})['\"]", [r"(?:identified[ \t]+by|password)[ \t]+['\"]"]),
+    (r"(?i)(?:\bidentified[ \t]+by|\b\w{0,20}password|[:\"'-]\w{0,20}password[\"']?,)[ \t]+['\"]([^'\"\s\\]{5,64})['\"]", [r"(?:identified[ \t]+by|password[\"']?,?)[ \t]+['\"]"]),
     (r"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|PassPhrase|enable[ \t]+(?:secret|password)|snmp-server[ \t]+community)[ \t]+([^\"'`\s<>{}()%$\\]{5,64})(?:[ \t]+R[OW])?[ \t]*\r?$", [r"(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|passphrase|enable[ \t]+(?:secret|password)|community)[ \t]"]),
     (r"(?i)<(?:\w{0,20})(?:password|passwd|pwd|passphrase)>([^<>\s${}%]{5,64})</", [r"(?:passw(?:or)?d|pwd|passphrase)>"]),
     (NAMED_VALUE + PASS + VALUE_OF + r"([^\"'\s<>${}%,]{5,64})[\"'\s,}]", [r"(?:pass|pwd)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
@@ -147,34 +154,30 @@ PLACES = [
 
 
 # (pattern, keywords)
-NETRC = (
-    r"""\b(?:machine\s+[^\s"'`]+|default)\s+login\s+[^\s"'`]+\s+password\s+([^\s"'`<>{}()%$\\]{4,64})""",
-    [r"login\s+[^\s\"'`]+\s+password\s"],
-)
-URL_PASSWORD = (
-    r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:@"'<>{}$%]{3,128})@[\w.-]""",
-    [r"://[^/\s]*:[^/\s]+@"],
-)
+NETRC = r"""\b(?:machine\s+[^\s"'`]+|default)\s+login\s+[^\s"'`]+\s+password\s+([^\s"'`<>{}()%$\\]{4,64})""", [r"login\s+[^\s\"'`]+\s+password\s"]  # fmt: skip
+URL_PASSWORD = r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:@"'<>{}$%]{3,128})@[\w.-]""", [r"://[^/\s]*:[^/\s]+@"]  # fmt: skip
 # `https://TOKEN@host`, also with a word of the host's in place of a password
-URL_TOKEN = (
-    r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w",
-    [r"https?://[\w-]+(?::x-[a-z-]+)?@"],
-)
+URL_TOKEN = r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w", [r"https?://[\w-]+(?::x-[a-z-]+)?@"]  # fmt: skip
+# `getConnection(url, "root", "...")`, `ftp.login("me", "...")`
+LOGGING_IN = r"(?:auth|login|logon|credential|connect|connection|ftp|pdo|begin|username_pw_set)\w{0,12}\("
+CALL_WITH_PASSWORD = (
+    r"(?i)\b\w{0,20}" + LOGGING_IN + r"""(?:[^\n"'()]{0,40}|[^\n()]{0,80},[ \t]*)["'][^"'\n]{0,40}["'],[ \t]*(?:some\()?""" + QUOTED,
+    [LOGGING_IN + r"""[^\n]*["'],[ \t]*(?:some\()?["'`]"""],
+)  # fmt: skip
 # a line of .npmrc
-NPMRC = (
-    r"""(?m)(?:^|:)_(?:authToken|password|auth)[ \t]*=[ \t]*["']?([\w+/-]{12,}={0,2})["']?[ \t]*\r?$""",
-    [r"_(?:authtoken|password|auth)[ \t]*="],
-)
+NPMRC = r"""(?m)(?:^|:)_(?:authToken|password|auth)[ \t]*=[ \t]*["']?([\w+/-]{12,}={0,2})["']?[ \t]*\r?$""", [r"_(?:authtoken|password|auth)[ \t]*="]  # fmt: skip
 # base64 of `user:password` for a registry in Docker's config.json
 DOCKER_AUTH = r"""["']auth["'][ \t]?:[ \t]?["']([\w+/]{12,}={0,2})["']""", [r"[\"']auth[\"'][ \t]?:"]
-SERVICE_TOKEN = rf"(?:^|[^\w.-])((?:{'|'.join(PREFIXES)})[\w.-]{{14,250}}\w)"
+SERVICE_TOKEN = rf"(?:^|[^\w.-])((?:{'|'.join(PREFIXES)})[\w.-]{{12,250}}\w)"
+# of a service that nobody named above: `"word_..."`, `"word_word-..."`
+UNNAMED_TOKEN = r"""(?m)["'`=]((?:[A-Za-z]{2,8}[_-]){1,3}[A-Za-z0-9]{28,120})(?:["'`]|\r?$)"""
 PASSWORD = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|\b(?:wpa_?|wifi_?)?psk|密码|口令)"
 # as in `.env`, YAML, ini and properties: alone on its line, which may be a comment
 PLAIN_PASSWORD = (
-    r"(?im)^[ \t#/*;>-]*(?:[\w.-]+[ \t]+){0,2}[\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|\w_pass|\bpsk|密码|口令)\d?[ \t]*"
+    r"(?im)^(?:[ \t-]*pass|[ \t#/*;>-]*(?:[\w.-]+[ \t]+){0,2}[\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|\w_pass|\bpsk|密码|口令)\d?)[ \t]*"
     r"""(?::[ \t]+|=[ \t]*)([^"'`\s<>{}()\[\]%$\\,;|&*=!:][^"'`\s<>{}()\[\]%\\,;]{5,63})""" + REST
 )
-UNQUOTED = r"""(?:passw(?:or)?d|pwd|_pass|passphrase|\bpsk|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
+UNQUOTED = r"""(?:passw(?:or)?d|pwd|pass|passphrase|\bpsk|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
 # before `key`
 KEYS = (
     r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes"
@@ -231,6 +234,9 @@ NAMED = (
     r"\b(?:setx|setenv|set[ \t]+-\w+)[ \t]+\w{0,40}" + KEY_NAME + r"\w{0,20}[ \t]+",
     CALLED + KEY_NAME + r"""[\w.-]{0,20}["'],[ \t]*""",
     r"[ \t]-\w{0,20}" + KEY_NAME + r"[ \t]+",
+    r"\b(?-i:[A-Z_]{0,20}(?:SECRET|TOKEN|KEY)[A-Z_]{0,20})[ \t]+",
+    r"--[\w-]{0,20}" + KEY_NAME + r"""[\w-]{0,20}["'],[ \t]*""",
+    r"""\b(?:fernet|secretkeyspec|hmac\w{0,8}|oauth\w{0,4}handler|github)\((?:[\w.]{0,30}\(|["'][^\n"']{1,60}["'],[ \t]*)?b?""",
     r"""\bjwt\.(?:encode|decode|sign|verify)\([^\n"']{1,60},[ \t]*""",
     r"""\bvariable[ \t]+"[\w-]{0,40}""" + KEY_NAME + r"""[\w-]{0,20}"[ \t]*\{[^}]{0,200}?\bdefault[ \t]*=[ \t]*""",
 )
@@ -240,7 +246,8 @@ COUNTING = re.compile(rb"01234567|12345678|23456789|abcdefgh|98765432|87654321|(
 WEAK = re.compile(
     rb"(?i)^\d{4}-\d\d-\d\d|@example\.|^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|\.\w+\(|^%|^\$|^\{"
     rb"|^[a-z_]\w*(?:\.[a-z_]\w*){2,}$"  # of a module
-    rb"|(?-i:^[A-Z0-9_]+$|^[a-z]+(?:_[a-z0-9]+)+$)"  # names of constants and variables: DB_PASSWORD_1, user_password_1
+    rb"|(?-i:^[A-Z0-9_]+$|^[a-z]+(?:_[a-z0-9]*[a-z][a-z0-9]*)+$)"  # names of constants and variables: DB_PASSWORD_1, user_password_1
+    rb"|^(?:[a-z]+_)*(?:pass|pw|user|key|name|field|column|param|secret|test|fake|dummy|value)[a-z]*_\d+$"
 )
 DOTTED = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$")  # `settings.password1`
 UUID = re.compile(rb"(?i)[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -248,7 +255,6 @@ UUID = re.compile(rb"(?i)[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-
 IDENTIFIER = re.compile(
     rb"(?i)(?:id|name|(?:action|change|client|request)[_-]?token)[\"'\])]*[ \t]*(?:[:=>]{1,2}|,|\|\||\?\?)[ \t]*[\"'`]?$"
 )
-CHANGE = re.compile(rb"[a-z](?=[A-Z\d])|[A-Z](?=[a-z\d])|\d(?=[A-Za-z])")
 PART_BEFORE, PART_AFTER = re.compile(rb"[\w.-]"), re.compile(rb"[\w-]|\.\w")
 
 
@@ -261,6 +267,11 @@ def is_password(text: bytes, start: int, end: int) -> bool:
     """Whether a literal looks like a password: letters and digits or symbols, and no name, path, format or number."""
     secret = text[start:end]
     return not WEAK.search(secret) and len(set(secret)) > 3 and bool(re.search(rb"[\d!@#^&*+?~$]", secret))
+
+
+def is_strong_password(text: bytes, start: int, end: int) -> bool:
+    """Whether a literal looks like a password without a name that says so: as `is_password`, and no word with a number."""
+    return is_password(text, start, end) and not re.fullmatch(rb"[A-Za-z]?[a-z_-]*\d*", text[start:end])
 
 
 def is_plain_password(text: bytes, start: int, end: int) -> bool:
@@ -282,6 +293,12 @@ def is_no_type(text: bytes, start: int, end: int) -> bool:
     return text[start:end].lower() not in (b"string", b"char", b"text")
 
 
+def is_mixed(secret: bytes) -> bool:
+    """Whether a text has small letters and capitals, but not as words in camelCase have them."""
+    in_words = sum(map(len, re.findall(rb"[a-z]{3,}", secret)))
+    return bool(re.search(rb"[a-z]", secret) and re.search(rb"[A-Z]", secret)) and in_words <= 0.4 * len(secret)
+
+
 def is_random(text: bytes, start: int, end: int) -> bool:
     """Whether a literal looks random: digits, no path, URL or words between `-` or `.`, no counting, no text; or a
     random UUID that is no identifier."""
@@ -289,9 +306,7 @@ def is_random(text: bytes, start: int, end: int) -> bool:
     if UUID.fullmatch(secret):
         return not IDENTIFIER.search(text[max(0, start - 40) : start])
     longest = max(re.split(rb"[-._/]", secret), key=len)
-    digits = len(re.findall(rb"\d", secret))
-    # of two digits or fewer it must change between small letters, capitals and digits as words in camelCase do not
-    enough = digits >= 3 or (digits and len(CHANGE.findall(longest)) > len(longest) / 2)
+    enough = len(re.findall(rb"\d", secret)) >= 3 or (len(longest) >= 20 and is_mixed(longest))
     if not enough or len(longest) < 16 or COUNTING.search(secret.lower()):
         return False
     try:  # `dGhlIHNhbXBsZSBub25jZQ==` is "the sample nonce"
@@ -311,6 +326,12 @@ def is_token(text: bytes, start: int, end: int) -> bool:
     longest = max(re.split(rb"[-_.]", secret), key=len)
     digits, mixed = len(re.findall(rb"\d", secret)), re.search(rb"[a-z]", longest) and re.search(rb"[A-Z]", longest)
     return len(longest) >= 10 and bool(re.search(rb"[A-Za-z]", longest)) and digits >= (1 if mixed else 3)
+
+
+def is_unnamed_token(text: bytes, start: int, end: int) -> bool:
+    """Whether what follows the last `_` or `-` of a literal can only be random."""
+    secret = re.split(rb"[_-]", text[start:end])[-1]
+    return is_mixed(secret) and len(re.findall(rb"\d", secret)) >= 3 and not COUNTING.search(secret.lower())
 
 
 def is_login(text: bytes, start: int, end: int) -> bool:
@@ -339,7 +360,7 @@ def own_rules() -> list[Rule]:
         # a literal that a name stands before: `:api-key "..."`, `#define API_KEY "..."`, `.put("api.key", "...")`
         (is_random, named + r"""["']([\w.=+/-]{20,})["']""", [
             r"(?:secret|token|key|auth|signature)[\w.-]*[\"']?(?:,[ \t]*|[ \t]+|\)[ \t]+)[\"']",
-            r"jwt\.(?:encode|decode|sign|verify)\(", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
+            r"jwt\.(?:encode|decode|sign|verify)\(", r"(?:fernet|secretkeyspec|hmac\w*|oauth\w*handler|github)\([\w.(]*b?[\"']", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
         # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
         (is_plain_token, NAMED_VALUE + KEY_NAME + VALUE_OF + r"([\w=+/~.-]{20,})[\"'\s,}<]", [r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
         (is_plain_token, in_element + r"([\w=+/~.-]{20,})<", [r"(?:secret|token|key)[\"']?>"]),
@@ -352,9 +373,12 @@ def own_rules() -> list[Rule]:
             [r"(?:token|key|secret|signature)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"]),
     ]  # fmt: skip
     return [
-        Rule("password", "<PASSWORD>", PASSWORD + r"\w{0,20}" + BECOMES + QUOTED, words, check=is_password),
+        Rule(
+            "password", "<PASSWORD>", PASSWORD + r"\w{0,20}(?:\.\w{1,10})?" + BECOMES + QUOTED, words, check=is_password
+        ),
         Rule("password", "<PASSWORD>", PLAIN_PASSWORD, [UNQUOTED], check=is_plain_password),
         *(Rule("password", "<PASSWORD>", pattern, keywords, check=is_password) for pattern, keywords in PLACES),
+        Rule("password", "<PASSWORD>", *CALL_WITH_PASSWORD, check=is_strong_password),
         Rule("netrc-password", "<PASSWORD>", *NETRC, check=is_no_type),
         Rule("url-password", "<PASSWORD>", *URL_PASSWORD, check=is_url_password),
         Rule("url-token", "<TOKEN>", *URL_TOKEN, entropy=3, check=is_token),
@@ -362,6 +386,7 @@ def own_rules() -> list[Rule]:
         Rule("docker-auth", "<TOKEN>", *DOCKER_AUTH, check=is_login),
         *(Rule(kind, placeholder, pattern, [word], entropy) for kind, placeholder, pattern, word, entropy in FORMS),
         Rule("service-token", "<TOKEN>", SERVICE_TOKEN, list(PREFIXES), entropy=3.2, check=is_token),
+        Rule("service-token", "<TOKEN>", UNNAMED_TOKEN, [r"[_-][a-z0-9]{28}"], entropy=4, check=is_unnamed_token),
         *(
             Rule("generic-api-key", "<API_KEY>", pattern, found_by, 3.5, check=check)
             for check, pattern, found_by in keys

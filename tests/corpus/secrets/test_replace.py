@@ -119,7 +119,7 @@ HARMLESS = [
     "    password=settings.password2", "Password: required", "password = 'x'\n'hunter2!x'",
     "login and password", "machine login password", "machine string\n login string\n password string",
     "110105194912310021", "11010519491331002X", "911010519491231002X", "11010519491231002X1",  # check digit, month
-    "0.13912345678", "13912345678.5", "13912345678-1", "'15328501760'", "'+13912345678'", "139123456789*q",
+    "0.13912345678", "13912345678.5", "13912345678-1", "'15328501760'", "139123456789*q",
     "x = 13912345678 * cancelled", "8613912345678", "12912345678", "x13912345678", "13333333333",
     "# Return with login / password\n  login_i = 0",
     "d41d8cd9-8f00-3204-a980-0998ecf8427e", "key-value", "monkey-0123",
