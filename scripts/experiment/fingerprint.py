@@ -4,10 +4,11 @@
     python -m scripts.experiment.fingerprint scripts.corpus.filter --reached   # what it covers, a line each
 
 Starting at the module's `if __name__ == "__main__"` block, every name is followed through the project's imports to the
-function, class or constant that it is bound to. Of every module that gets imported on the way, the statements that run
-at import count as reached as well. What cannot be resolved counts as reached in whole: a module that is passed as a
-value, a star import, an attribute that is not defined there, a module that calls `globals` or `eval`. Files of scripts/
-that are not Python, or that are run by path, count where reached code holds their name or that of their folder as text.
+function, class or constant that it is bound to; a method counts where any reached code has its name. Of every module
+that gets imported on the way, the statements that run at import count as reached as well. What cannot be resolved
+counts as reached in whole: a module that is passed as a value, a star import, an attribute that is not defined there, a
+module that calls `globals` or `eval`. Files of scripts/ that are not Python, or that are run by path, count where
+reached code holds their name or that of their folder as text.
 
 Comments, docstrings, descriptions and bounds of settings, formatting, the order of definitions, unreached code and the
 modules in `FOR_READERS` change nothing. A syntax tree is hashed in the same way on every Python.
@@ -15,31 +16,31 @@ modules in `FOR_READERS` change nothing. A syntax tree is hashed in the same way
 
 import ast
 import hashlib
+import re
 import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.experiment.statements import (
+    bound_names,
+    digest,
+    file_digest,
+    last_name,
+    members_of,
+    only_defines,
+    without_documentation,
+)
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = "scripts"
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
-
-# Decorators that only wrap, and calls that only make a value, as those of a class do: a definition that uses no other
-# call does nothing at import but bind its name.
-WRAPPING = "abstractmethod cache cached_property classmethod contextmanager dataclass field_validator lru_cache"
-WRAPPING += " model_validator njit property staticmethod total_ordering wraps"
-MAKING = "arange array bool bytes compile decode deque dict dtype encode enumerate field float format fromkeys"
-MAKING += " frozenset get getLogger int int64 itemgetter items join keys len list lower max min namedtuple range"
-MAKING += " removeprefix replace set sorted split str strip sum tuple uint32 uint64 upper values zip"
-HARMLESS = {*WRAPPING.split(), *MAKING.split()}
 
 # what these do is seen on the terminal alone: log lines, and errors as one line
 FOR_READERS = {"scripts.common.cli", "scripts.common.disk", "scripts.common.errors", "scripts.common.progress"}
-# arguments of a setting that say what it is and which values are refused, and never change what a value does
-OF_SETTINGS = {"description", "ge", "gt", "le", "lt", "max_length", "min_length", "pattern"}
 LISTING = "constants_in"  # takes one constant of each module of a package: scripts/common/discovery.py
+WORD = re.compile(r"[A-Za-z]\w*")
 ANYTHING = {"globals", "exec", "eval", "vars", "__import__", "import_module"}  # calls that can reach all of a module
 
 Target = tuple[str, str | None]  # a module and a name in it; None for the module itself
@@ -50,7 +51,7 @@ class ModuleParts:
     """What a module consists of.
 
     Attributes:
-        definitions: name → the statements that bind it; a class is one statement with all its methods.
+        definitions: name → the statements that bind it; `Class.method` for what `members_of` takes out of a class.
         effects: statements that run at import and are more than a definition, in their order.
         main: the statements of `if __name__ == "__main__"`, which run only in the module that is started.
         imports: name → what it is bound to.
@@ -71,6 +72,7 @@ class Uses(NamedTuple):
         imports: name → what its own import statements bind it to.
         loaded: the project modules that these import.
         names: (name, the attributes that are taken of it: `a.b.c` gives `b`, `c`).
+        words: what may name a method: attributes, names, keywords and the words of its strings.
         texts: its strings.
         listed: (package, name) of each call of `constants_in`; None for the package that the statement is in.
     """
@@ -78,12 +80,13 @@ class Uses(NamedTuple):
     imports: dict[str, Target]
     loaded: list[str]
     names: set[tuple[str, tuple[str, ...]]]
+    words: set[str]
     texts: set[str]
     listed: set[tuple[str | None, str]]
 
 
 def path_of(module: str) -> Path | None:
-    """The file of a dotted module name; None where the name is no module of this project."""
+    """The file of a dotted module name; None where it is no module of this project."""
     return path_below(ROOT, module)
 
 
@@ -113,12 +116,6 @@ def files_by_name(root: Path) -> dict[str, list[Path]]:
     return files
 
 
-def last_name(node: ast.expr) -> str:
-    """`compile` of `re.compile` and of `re.compile("a")`; empty where there is no name."""
-    node = getattr(node, "func", node)
-    return getattr(node, "attr", "") or getattr(node, "id", "")
-
-
 def imports_of(statement: ast.Import | ast.ImportFrom) -> tuple[dict[str, Target], list[str]]:
     """(name → what it is bound to, project modules that are loaded) of an import; a star import binds `*`."""
     bound, loaded = {}, []
@@ -139,55 +136,6 @@ def imports_of(statement: ast.Import | ast.ImportFrom) -> tuple[dict[str, Target
     return bound, [module for module in loaded if path_of(module)]
 
 
-def only_makes_values(node: ast.AST) -> bool:
-    """Whether every call in it is one of a class, by its capital, or one that only makes a value."""
-    names = [last_name(inner) for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    return all(name in HARMLESS or name[:1].isupper() for name in names)
-
-
-def only_defines(statement: ast.stmt) -> bool:
-    """Whether a definition does nothing at import but bind its names."""
-    if not isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        return only_makes_values(statement)
-    if any(last_name(decorator) not in HARMLESS for decorator in statement.decorator_list):
-        return False
-    if isinstance(statement, FUNCTIONS):
-        return True
-    body = [inner for inner in statement.body if not isinstance(inner, FUNCTIONS)]
-    return not statement.keywords and all(map(only_makes_values, body))
-
-
-def bound_names(statement: ast.stmt) -> list[str]:
-    """The names that a definition or assignment binds; none where it is neither."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [statement.name]
-    targets = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign):
-        targets = [statement.target]
-    if not all(isinstance(target, ast.Name | ast.Tuple) for target in targets):
-        return []
-    found = []
-    for target in targets:
-        for part in ast.walk(target):
-            if isinstance(part, ast.Name):
-                found.append(part.id)
-    return found
-
-
-def without_documentation(tree: ast.Module) -> ast.Module:
-    """The tree less its docstrings, descriptions and bounds of settings; comments are not in a tree to begin with."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(getattr(first, "value", None), ast.Constant) and isinstance(first.value.value, str):
-                node.body = node.body[isinstance(first, ast.Expr) :]
-        elif isinstance(node, ast.Call) and last_name(node) == "Field":
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in OF_SETTINGS]
-    return tree
-
-
 @cache
 def read_parts(module: str) -> ModuleParts:
     """The parts of a project module."""
@@ -199,6 +147,9 @@ def read_parts(module: str) -> ModuleParts:
         names, is_import = bound_names(statement), isinstance(statement, ast.Import | ast.ImportFrom)
         for name in names:
             parts.definitions.setdefault(name, []).append(statement)
+        if isinstance(statement, ast.ClassDef) and only_defines(statement):
+            for name, member in members_of(statement).items():
+                parts.definitions.setdefault(name, []).append(member)
         if is_import or not names or not only_defines(statement):
             if not is_import:
                 parts.effects.append(statement)
@@ -213,7 +164,7 @@ def read_parts(module: str) -> ModuleParts:
 @cache
 def uses_of(statement: ast.AST) -> Uses:
     """What a statement uses. Many rules reach the same statements, so each is read once."""
-    uses, names, attributes, understood = Uses({}, [], set(), set(), set()), [], {}, set()
+    uses, names, attributes, understood = Uses({}, [], set(), set(), set(), set()), [], {}, set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and last_name(node) == LISTING and isinstance(node.args[1], ast.Constant):
             package, name = node.args
@@ -225,10 +176,15 @@ def uses_of(statement: ast.AST) -> Uses:
             uses.loaded.extend(loaded)
         elif isinstance(node, ast.Attribute):
             attributes[node.value] = node
+            uses.words.add(node.attr)
         elif isinstance(node, ast.Name):
             names.append(node)
+            uses.words.add(node.id)
+        elif isinstance(node, ast.keyword):
+            uses.words.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in understood:
             uses.texts.add(node.value)
+            uses.words.update(WORD.findall(node.value))
     for name in names:
         chain, node = [], attributes.get(name)
         while node:
@@ -254,6 +210,8 @@ class ReachableCode:
         self.definitions: set[tuple[str, str]] = set()
         self.imports: set[tuple[str, str, str]] = set()
         self.files: set[Path] = set()
+        self.words: set[str] = set()
+        self.waiting: dict[str, list[tuple[str, str]]] = {}  # word → the members of reached classes that it would name
         self.queue: list[tuple[str, ast.AST]] = []
         self.load(entry)
         self.queue += [(entry, statement) for statement in read_parts(entry).main]
@@ -284,6 +242,11 @@ class ReachableCode:
                 self.definitions.add((module, name))
                 if name != LISTING:  # what it takes of which modules is said where it is called
                     self.queue += [(module, statement) for statement in parts.definitions[name]]
+                for member in [other for other in parts.definitions if other.startswith(f"{name}.")]:
+                    word = member.removeprefix(f"{name}.")
+                    self.waiting.setdefault(word, []).append((module, member))
+                    if word in self.words:
+                        self.reach(module, member)
         elif name in parts.imports:
             self.reach_import(module, name, parts.imports[name])
         elif name and path_of(f"{module}.{name}"):
@@ -296,9 +259,17 @@ class ReachableCode:
         self.imports.add((module, used, f"{target[0]}:{target[1]}"))
         self.reach(*target)
 
+    def name_members(self, words: set[str]) -> None:
+        """Reach the members of reached classes that these words name."""
+        for word in words - self.words:
+            self.words.add(word)
+            for module, member in self.waiting.get(word, ()):
+                self.reach(module, member)
+
     def follow(self, module: str, statement: ast.AST) -> None:
         """Reach what a statement of a module uses."""
         uses = uses_of(statement)
+        self.name_members(uses.words)
         imports = read_parts(module).imports | uses.imports
         for loaded in uses.loaded:
             self.load(loaded)
@@ -319,7 +290,9 @@ class ReachableCode:
                     if name in read_parts(inner).definitions or name in read_parts(inner).imports:
                         self.reach(inner, name)
         for text in uses.texts:
-            self.files.update(files_by_name(ROOT).get(text, []))
+            for file in files_by_name(ROOT).get(text, []):
+                self.files.add(file)
+                self.name_members(set(WORD.findall(file.read_text(encoding="utf-8", errors="replace"))))
             self.reach(text, None)  # a module that is named to be run or imported
 
     def units(self) -> dict[str, str]:
@@ -344,7 +317,7 @@ class ReachableCode:
 
 
 def dotted(module: str, name: str | None, attributes: tuple[str, ...]) -> Target:
-    """What an imported name means with the attributes that are taken of it: the longest dotted name is a module."""
+    """What an imported name means with its attributes: the longest dotted name is a module."""
     for attribute in attributes:
         if name is not None:
             break
@@ -353,31 +326,6 @@ def dotted(module: str, name: str | None, attributes: tuple[str, ...]) -> Target
         else:
             name = attribute
     return module, name
-
-
-def normal_form(node: object) -> object:
-    """A syntax tree as nested tuples, the same on every Python version: without the fields that are empty, as those are
-    that a newer version adds."""
-    if isinstance(node, ast.AST):
-        fields = ((name, normal_form(value)) for name, value in ast.iter_fields(node) if name not in ("ctx", "kind"))
-        return (type(node).__name__, *((name, value) for name, value in fields if value not in (None, ())))
-    if isinstance(node, list):
-        return tuple(normal_form(value) for value in node)
-    return node if node is None else f"{type(node).__name__} {node!r}"
-
-
-@cache
-def digest(statements: tuple[ast.stmt, ...]) -> str:
-    """A hash of statements, whatever their comments and formatting."""
-    return hashlib.sha256(repr(normal_form(list(statements))).encode()).hexdigest()[:16]
-
-
-def file_digest(path: Path) -> str:
-    """A hash of a file; of a Python file that is run by path, of its statements."""
-    content = path.read_bytes()
-    if path.suffix == ".py":
-        return digest(tuple(without_documentation(ast.parse(content)).body))
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 @cache

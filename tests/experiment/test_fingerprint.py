@@ -34,9 +34,10 @@ def unused():
 
 class Reader:
     folder = "launchers"
+    spare = 5
 
     def read(self):
-        return getattr(whole, "anything")
+        return getattr(whole, "anything"), getattr(Place(1), "by_name"), self.folder
 
 
 def main():
@@ -67,6 +68,22 @@ class Place:
     def never(self):
         return 3
 
+    def by_name(self):
+        return 4
+
+    def title(self):
+        return 5
+
+    def on_end(self):
+        return 6
+
+    def forward(self):
+        return 7
+
+    @field_validator("x")
+    def checked(self):
+        return 8
+
 
 class Pair(NamedTuple):
     a: int
@@ -77,7 +94,7 @@ FILES = {
     "area/__init__.py": "",
     "area/rule.py": RULE,
     "area/launchers/README.md": "It waits.\n",
-    "area/launchers/gate.c": "int main;\n",
+    "area/launchers/gate.c": "int main;\n// {{ place.title }}\n",
     "common/__init__.py": "",
     "common/cli.py": "import logging\n\ndef run(main):\n    logging.basicConfig(format='%H:%M')\n    main()\n",
     "common/helper.py": "from scripts.common.deep import h\n\ndef g(x):\n    return h(x)\n\n"
@@ -146,7 +163,13 @@ CHANGES = {
     "an unreached module": ("common/other.py", "x = 1", "x = 2", False),
     "a constant beside one that is used": ("common/kinds.py", "spare = 2", "spare = 3", False),
     "a field of a record": ("common/records.py", "x: int", "x: float", True),
-    "another method of a class that is used": ("common/records.py", "return 3", "return 33", True),
+    "an unused method of a class that is used": ("common/records.py", "return 3", "return 33", False),
+    "an unused value of a class that is used": ("area/rule.py", "spare = 5", "spare = 6", False),
+    "a method that only getattr names": ("common/records.py", "return 4", "return 44", True),
+    "a method that only a template names": ("common/records.py", "return 5", "return 55", True),
+    "a method that a library calls when something happens": ("common/records.py", "return 6", "return 66", True),
+    "a method that a library calls by its own name": ("common/records.py", "return 7", "return 77", True),
+    "a method that a library's decorator registers": ("common/records.py", "return 8", "return 88", True),
     "a used function": ("area/rule.py", "helper.g(x)", "helper.g(x) or 1", True),
     "a used constant": ("area/rule.py", "LIMIT = 3", "LIMIT = 4", True),
     "a constant made by a call": ("area/rule.py", 're.compile("a")', 're.compile("b")', True),
@@ -155,7 +178,7 @@ CHANGES = {
     "another library under the same name": ("area/rule.py", "from json import loads", "from orjson import loads", True),
     "another helper under the same name": ("area/rule.py", "import SHORT, join as", "import SHORT, TABLE as", True),
     "a statement that runs at import": ("common/words.py", "TABLE['x'] = 1", "TABLE['x'] = 2", True),
-    "a method": ("area/rule.py", 'getattr(whole, "anything")', 'getattr(whole, "anything")()', True),
+    "a method": ("area/rule.py", 'getattr(whole, "anything"),', 'getattr(whole, "anything")(),', True),
     "what only getattr names": ("common/whole.py", "return 1", "return 2", True),
     "a function that is registered by a decorator": ("common/registry.py", "return 1", "return 2", True),
     "a function imported in a function": ("common/late.py", "return 1", "return 2", True),

@@ -8,8 +8,8 @@ from scripts.experiment import fingerprint
 
 # settings, inputs and records: what Snakemake itself compares
 NOT_CODE = {"a touched input", "every file touched", "another checkout", "a renamed input file"}
-# needless reruns: a class that is no record counts as a whole, and names of modules count
-NEEDLESS = {"an unused method of a used class": {"filter"}, "a renamed helper module": {"filter", "pack"}}
+# needless reruns: names of modules count
+NEEDLESS = {"a renamed helper module": {"filter", "pack"}}
 
 
 def forget() -> None:
