@@ -7,7 +7,7 @@ Only the lines that start a step differ, as each tool's documentation shows them
 import shutil
 from pathlib import Path
 
-from scripts.experiment import fingerprint
+from scripts.experiment import fingerprint, statements
 
 STEPS = ("filter", "pack", "train", "score")
 
@@ -205,7 +205,8 @@ def ours(folder: Path) -> None:
     write_project(folder)
     (folder / "scripts/experiment").mkdir()
     (folder / "scripts/experiment/__init__.py").touch()
-    shutil.copy(fingerprint.__file__, folder / "scripts/experiment")
+    for module in (fingerprint, statements):
+        shutil.copy(module.__file__, folder / "scripts/experiment")
     head = (
         "import sys\nsys.path.insert(0, workflow.basedir)\nfrom scripts.experiment.fingerprint import fingerprint\n\n"
     )
