@@ -15,10 +15,11 @@ MAKING += " frozenset get getLogger int int64 itemgetter items join keys len lis
 MAKING += " removeprefix replace set sorted split str strip sum tuple uint32 uint64 upper values zip"
 HARMLESS = {*WRAPPING.split(), *MAKING.split()}
 
-# Methods that libraries call on our classes belong to their class, as do those that begin with `_` or `on_` and those
-# under another decorator. All others count where reached code names them.
+# What libraries call or read on our classes belongs to its class, as does what begins with `_` or `on_` and what stands
+# under another decorator. All else of a class counts where reached code names it.
 HOOKS = {"backward", "construct_mapping", "construct_object", "evaluation_loop", "find_class", "finished", "format"}
-HOOKS |= {"forward", "load_state_dict", "lock_warn_only", "parse", "started", "step", "training_step"}
+HOOKS |= {"forward", "load_state_dict", "lock_warn_only", "model_config", "parse", "started", "step", "tags"}
+HOOKS |= {"training_step"}
 OF_METHODS = HARMLESS - {"field_validator", "model_validator"}
 # arguments of a setting that say what it is and which values are refused, and never change what a value does
 OF_SETTINGS = {"description", "ge", "gt", "le", "lt", "max_length", "min_length", "pattern"}
@@ -68,14 +69,22 @@ def bound_names(statement: ast.stmt) -> list[str]:
 
 
 def members_of(statement: ast.ClassDef) -> dict[str, ast.stmt]:
-    """Take out of a class the methods and values that count only where reached code names them: `Class.name` → each."""
+    """Take out of a class what counts only where reached code names it: methods, values, settings; `Class.name` → each.
+
+    A setting is a field that `Field` makes: records are made by keywords, so one more shifts none.
+    """
     members = {}
+    listed = any(last_name(base).endswith("Enum") for base in statement.bases)  # code goes through all its values
     for inner in list(statement.body):
         name = ""
         if isinstance(inner, FUNCTIONS) and OF_METHODS.issuperset(map(last_name, inner.decorator_list)):
             name = inner.name
-        elif isinstance(inner, ast.Assign) and not statement.bases and len(bound_names(inner)) == 1:
+        elif isinstance(inner, ast.Assign) and not listed and len(bound_names(inner)) == 1:
             name = bound_names(inner)[0]
+        elif (
+            isinstance(inner, ast.AnnAssign) and isinstance(inner.value, ast.Call) and last_name(inner.value) == "Field"
+        ):
+            name = inner.target.id
         if name and not name.startswith(("_", "on_")) and name not in HOOKS:
             statement.body.remove(inner)
             members[f"{statement.name}.{name}"] = inner

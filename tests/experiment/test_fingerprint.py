@@ -25,7 +25,7 @@ PATTERN = re.compile("a")
 def f(x, y=LIMIT):
     """Doc."""
     all_sounds()
-    return [helper.g(x), joined(loads(y), PATTERN), Place(1).near(), Pair(1, "far"), Settings()]  # c
+    return [helper.g(x), joined(loads(y), PATTERN), Place(1).near(), Pair(1, "far"), Settings().length]  # c
 
 
 def unused():
@@ -56,6 +56,7 @@ from typing import NamedTuple
 
 class Settings(Record):
     length: int = Field(8, ge=1, description="Tokens in a row.")
+    spare: int = Field(1)
 
 
 @dataclass
@@ -152,6 +153,7 @@ CHANGES = {
     "a bound of a setting": ("common/records.py", "ge=1", "ge=2", False),
     "how log lines look": ("common/cli.py", "%H:%M", "%H:%M:%S", False),
     "the default of a setting": ("common/records.py", "Field(8", "Field(9", True),
+    "an unused setting": ("common/records.py", "spare: int = Field(1)", "other: int = Field(2)", False),
     "white space and brackets": ("area/rule.py", "[helper.g(x), joined", "[\n        (helper . g( x )), joined", False),
     "quotes": ("area/rule.py", 'folder = "launchers"', "folder = 'launchers'", False),
     "the order of definitions": ("area/rule.py", "LIMIT = 3\nUNUSED = 4\n", "UNUSED = 4\nLIMIT = 3\n", False),
