@@ -14,6 +14,9 @@ from typing import Any
 from scripts.common.files import read_cache, write_cache
 from scripts.experiment.arguments import words_of
 from scripts.experiment.fingerprint import ROOT, fingerprint, reach
+from scripts.experiment.optimizers import OPTIMIZERS, modules_of_others
+
+STAGE = "scripts.training.train"
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,20 @@ def read_code(code: str, folder: Path) -> CodeRecord | None:
     return CodeRecord(**content) if content else None
 
 
+def codes_of(module: str) -> dict[str, tuple[str, ...]]:
+    """Fingerprint of a rule's code as it is now → the modules that are no part of it: of a stage other optimizers'."""
+    left_out = [()]
+    if module == STAGE:
+        left_out = map(modules_of_others, OPTIMIZERS)
+    return {fingerprint(module, without): without for without in left_out}
+
+
 def record_codes(modules: list[str], folder: Path) -> None:
     """Record the code of rules' modules as it is now."""
     for module in modules:
-        if read_code(fingerprint(module), folder) is None:
-            write_cache(code_file(fingerprint(module), folder), asdict(CodeRecord(module, reach(module).units())))
+        for code, without in codes_of(module).items():
+            if read_code(code, folder) is None:
+                write_cache(code_file(code, folder), asdict(CodeRecord(module, reach(module, without).units())))
 
 
 def rule_modules() -> list[str]:
@@ -119,7 +131,8 @@ def code_changes(old: str, new: str, module: str, records: Path) -> list[str]:
     recorded = read_code(old, records)
     if recorded is None:
         return [f"code changed (there is no record of the code {old})"]
-    now = reach(module).units() if fingerprint(module) == new else read_code(new, records).units
+    codes = codes_of(module)
+    now = reach(module, codes[new]).units() if new in codes else read_code(new, records).units
     return unit_changes(recorded.units, now) or [f"code changed, {old} → {new}"]
 
 

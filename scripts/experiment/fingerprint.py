@@ -195,7 +195,7 @@ def uses_of(statement: ast.AST) -> Uses:
 
 
 class ReachableCode:
-    """Everything that a module reaches when it is started.
+    """Everything that a module reaches when it is started, without the code of the modules in `without`.
 
     Attributes:
         modules: the modules that are imported.
@@ -204,8 +204,8 @@ class ReachableCode:
         files: files that are named in reached code.
     """
 
-    def __init__(self, entry: str):
-        self.entry = entry
+    def __init__(self, entry: str, without: tuple[str, ...]):
+        self.entry, self.without = entry, FOR_READERS.union(without)
         self.modules: set[str] = set()
         self.definitions: set[tuple[str, str]] = set()
         self.imports: set[tuple[str, str, str]] = set()
@@ -220,7 +220,7 @@ class ReachableCode:
 
     def load(self, module: str) -> None:
         """Import a module: its packages, its statements that run at import, and the modules that it imports."""
-        if module in FOR_READERS:
+        if module in self.without:
             return
         words = module.split(".")
         for size in range(1, len(words) + 1):
@@ -233,7 +233,7 @@ class ReachableCode:
 
     def reach(self, module: str, name: str | None) -> None:
         """Reach a name of a module, wherever it is defined; None, `*` and unknown names mean all of the module."""
-        if path_of(module) is None or module in FOR_READERS:
+        if path_of(module) is None or module in self.without:
             return
         self.load(module)
         parts = read_parts(module)
@@ -329,15 +329,15 @@ def dotted(module: str, name: str | None, attributes: tuple[str, ...]) -> Target
 
 
 @cache
-def reach(module: str) -> ReachableCode:
-    """What `python -m module` reaches."""
-    return ReachableCode(module)
+def reach(module: str, without: tuple[str, ...] = ()) -> ReachableCode:
+    """What `python -m module` reaches, of other modules than those in `without`, which the caller knows not to run."""
+    return ReachableCode(module, without)
 
 
 @cache
-def fingerprint(module: str) -> str:
-    """A hash (16 hex digits) over all that `python -m module` reaches."""
-    lines = [f"{place} {content}" for place, content in reach(module).units().items()]
+def fingerprint(module: str, without: tuple[str, ...] = ()) -> str:
+    """A hash (16 hex digits) over all that `python -m module` reaches, of other modules than those in `without`."""
+    lines = [f"{place} {content}" for place, content in reach(module, without).units().items()]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

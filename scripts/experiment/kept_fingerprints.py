@@ -28,13 +28,14 @@ def tree_hash(root: Path) -> str:
     return hashlib.sha256(json.dumps([sys.version, digests]).encode()).hexdigest()
 
 
-def fingerprint(module: str, file: Path = KEPT) -> str:
+def fingerprint(module: str, without: tuple[str, ...] = (), file: Path = KEPT) -> str:
     """The fingerprint of what `python -m module` reaches, from the file where it holds for these scripts."""
+    key = " without ".join([module, *without])
     tree, noted = tree_hash(ROOT), read_cache(file)
     kept = {}
     if noted.get("tree") == tree:
         kept = noted["fingerprints"]
-    if module not in kept:
-        kept[module] = computed(module)
+    if key not in kept:
+        kept[key] = computed(module, without)
         write_cache(file, {"tree": tree, "fingerprints": kept})
-    return kept[module]
+    return kept[key]

@@ -3,7 +3,7 @@
     OPTIMIZERS["muon"].state_bytes(trained=7_000, matrices=6_000, head=500)    # 32_000
 
 An optimizer that transformers can make (`optim` of its TrainingArguments) is a row here and nothing else. One of our
-own, as Muon, also has a module that makes it: scripts/training/optimization/muon.py.
+own, as Muon, also has a module that makes it, which runs in no stage with another one.
 """
 
 from typing import NamedTuple
@@ -26,6 +26,7 @@ class Optimizer(NamedTuple):
         clips: whether it uses the gradient's norm, so that clipping makes sense.
         adapters: whether it can train adapters (`method: lora`).
         divides: whether its state can be divided among GPUs.
+        module: the module that makes it, where we do; its code counts for the stages that it trains alone.
     """
 
     description: str = ""
@@ -37,6 +38,7 @@ class Optimizer(NamedTuple):
     clips: bool = True
     adapters: bool = True
     divides: bool = True
+    module: str | None = None
 
     def state_bytes(self, trained: int, matrices: int, head: int) -> float:
         """Bytes of the state.
@@ -66,5 +68,11 @@ OPTIMIZERS = {
         step_bytes=5 * 2,  # the orthogonalization, in bf16
         clips=False,
         adapters=False,
+        module="scripts.training.optimization.muon",
     ),
 }
+
+
+def modules_of_others(*names: str) -> tuple[str, ...]:
+    """The modules that make other optimizers than these."""
+    return tuple(row.module for name, row in OPTIMIZERS.items() if row.module and name not in names)

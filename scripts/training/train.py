@@ -49,7 +49,7 @@ from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import adapter_base, count_parameters
 from scripts.training.monitoring.throughput import size_of
-from scripts.training.optimization.muon import MuonCheck, optimizer_factory
+from scripts.training.optimization.muon import MuonCheck, muon_factory
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.architecture import architecture
 from scripts.training.planning.checks import check_validation
@@ -136,7 +136,7 @@ def train(
         ),
         eval_dataset=Rows(Shards(folders.shards, "validation"), settings.packing, settings.eval_rows, together),
         data_collator=collator_for(attention),
-        optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
+        optimizer_cls_and_kwargs=muon_factory(settings, machine) if settings.optimizer == "muon" else None,
     )
     parallel.reduce_in_float32(trainer)
     optimizer_check = None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.experiment import fingerprint
+from scripts.experiment.optimizers import OPTIMIZERS, modules_of_others
 
 RULE = '''"""Doc."""
 import re
@@ -243,6 +244,23 @@ def test_an_edit_of_a_language_reruns_what_uses_that_part_of_it(tmp_path, monkey
         assert changed("zig.py", "", "LANGUAGE = 1\n") == set(rules[:3])
     finally:
         forget()
+
+
+def test_the_code_of_an_optimizer_counts_only_for_the_stages_that_it_trains(tmp_path, monkeypatch):
+    shutil.copytree(fingerprint.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+
+    def codes():
+        forget()
+        train = "scripts.training.train"
+        return {name: fingerprint.fingerprint(train, modules_of_others(name)) for name in OPTIMIZERS}
+
+    before = codes()
+    path = tmp_path / "scripts/training/optimization/muon.py"
+    path.write_text(path.read_text().replace("MOMENTUM = 0.95", "MOMENTUM = 0.96"))
+    after = codes()
+    forget()
+    assert [name for name in OPTIMIZERS if after[name] != before[name]] == ["muon"]
 
 
 def test_a_checkout_elsewhere_has_the_same_fingerprints(project, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_fingerprints, "ROOT", tmp_path)
     computed = []
 
-    def compute(module):
+    def compute(module, without):
         computed.append(module)
         return f"{len(computed)}"
 
@@ -26,7 +26,7 @@ def kept(tmp_path, monkeypatch):
     def ask() -> tuple[list[str], list[str]]:
         kept_fingerprints.tree_hash.cache_clear()
         computed.clear()
-        return [kept_fingerprints.fingerprint(module, tmp_path / "kept.json") for module in RULES], list(computed)
+        return [kept_fingerprints.fingerprint(module, file=tmp_path / "kept.json") for module in RULES], list(computed)
 
     return tmp_path, ask
 
@@ -47,7 +47,7 @@ def test_kept_fingerprints_are_used_until_a_file_is_changed_added_or_removed(kep
 
 def test_kept_fingerprints_equal_the_computed_ones(tmp_path):
     for _ in range(2):
-        assert [kept_fingerprints.fingerprint(rule, tmp_path / "kept.json") for rule in rules()[:5]] == [
+        assert [kept_fingerprints.fingerprint(rule, file=tmp_path / "kept.json") for rule in rules()[:5]] == [
             fingerprint.fingerprint(rule) for rule in rules()[:5]
         ]
 

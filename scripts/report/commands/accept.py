@@ -6,6 +6,7 @@ Nothing is run and nothing is compared: the provenance of the results then names
 eval.json and the report show. A job whose settings, command or inputs changed too is refused.
 """
 
+import ast
 import datetime
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.shard_reuse import MADE_FROM, folders_in
 from scripts.experiment.causes import param_changes
-from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.layout import Layout
 from scripts.hosts.job_graph import dry_run, in_order, record_of
 from scripts.hosts.provenance_records import ProvenanceRecords
@@ -33,10 +33,11 @@ def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str
         if wrong:
             raise UserError(f"{name}: {wrong}; it will run")
     made = records.provenance.of(str(job.output[0]))
-    old, new = made.code, fingerprint(module)
+    present = records.params_of(job)
+    old, new = made.code, ast.literal_eval(present["code"])
     if old == new:
         raise UserError(f"{name}: its code did not change: nothing to accept")
-    other_changes = param_changes(made.params, records.params_of(job) | {"code": repr(old)}, module, codes)
+    other_changes = param_changes(made.params, present | {"code": repr(old)}, module, codes)
     if made.command != records._code(job.rule):
         other_changes.append("its command in rules/")
     if other_changes:

@@ -9,7 +9,7 @@ from scripts.common.disk import free_bytes, size_text
 from scripts.common.errors import UserError
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes
-from scripts.training.optimization.muon import full_shape, split_parameters
+from scripts.training.optimization.parameters import full_shape, split_parameters
 from scripts.training.planning.disk import checkpoint_bytes, checkpoints_at_once, saved_parameters, weight_bytes
 from scripts.training.planning.resolved_stage import ResolvedStage
 
