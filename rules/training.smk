@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
+from scripts.experiment.kept_fingerprints import stage_fingerprint
 from scripts.experiment.layout import shard_files
-from scripts.experiment.optimizers import modules_of_others
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import assign_jobs, stage_threads
@@ -17,12 +17,6 @@ from scripts.training.planning.plan_stage import plan as plan_stage
 
 if EXPERIMENT.release.gguf:
     from scripts.release.gguf_file import check_folder
-
-
-def stage_code(*optimizers):
-    """The code of stages with these optimizers: without that of others, which never runs in them."""
-    return fingerprint("scripts.training.train", modules_of_others(*optimizers))
-
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
 MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
@@ -166,7 +160,7 @@ rule train:
         settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
         seed=lambda wildcards: VIEW.seed(wildcards.stage),
         out=subpath(output.manifest, parent=True),
-        code=lambda wildcards: stage_code(VIEW.stages[wildcards.stage].optimizer),
+        code=lambda wildcards: stage_fingerprint(VIEW.stages[wildcards.stage].optimizer),
     # a time limit's SIGTERM and a terminal's Ctrl-C go to every process: shell and tee outlive them until the stage
     # has saved its checkpoint
     shell:

@@ -14,6 +14,7 @@ from pathlib import Path
 from scripts.common.files import read_cache, write_cache
 from scripts.experiment.fingerprint import PACKAGE, ROOT
 from scripts.experiment.fingerprint import fingerprint as computed
+from scripts.experiment.optimizers import modules_of_others
 
 KEPT = Path(".snakemake/stagecraft/fingerprints.json")
 
@@ -39,3 +40,8 @@ def fingerprint(module: str, without: tuple[str, ...] = (), file: Path = KEPT) -
         kept[key] = computed(module, without)
         write_cache(file, {"tree": tree, "fingerprints": kept})
     return kept[key]
+
+
+def stage_fingerprint(*optimizers: str) -> str:
+    """The fingerprint of stages with these optimizers: without the code of others, which never runs in them."""
+    return fingerprint("scripts.training.train", modules_of_others(*optimizers))
