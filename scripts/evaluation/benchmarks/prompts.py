@@ -28,12 +28,17 @@ REQUEST = (
 # a container's marks are those of quotations, which stand before each further line too, and of items of lists
 CONTAINER = r"(?P<container>(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]) ?)*)"
 FENCE = re.compile(CONTAINER + r"(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+BEHIND_COLON = re.compile(r"(?P<container>)(?P<indent>)[^`]{1,80}[:：][ \t]*(?P<marks>`{3,})(?P<info>\w+)[ \t]*$")
 # marks of code of HTML and of CodeLlama
 MARKED = re.compile(
-    r"(?s)<pre\b[^>]*>(?:\s*<code\b[^>]*>)?\n?(.*?)(?:</code>\s*)?</pre>|<code\b[^>]*>\n(.*?)</code>"
+    r"(?s)<pre\b[^>]*>(?:\s*<code\b[^>]*>)?\n?(.*?)(?:</code>\s*)?</pre>"
+    r"|<code\b[^>]*>(?:\n(.*?)|((?:import|from|def|class|#include)\b.*?))</code>"
     r"|\[PYTHON\]\n?(.*?)\[/PYTHON\]"
 )
-STATEMENT = re.compile(r"(?:import|from|def|class|async def)\b|@\w")
+STATEMENT = re.compile(r"(?m)^[ \t]*(?:(?:import|from|def|class|async def)\b|@\w)")
+# C++ from the first line of code to the last brace at the beginning of a line
+CODE = re.compile(r"(?ms)^(?:#include|using |template|struct |class |[\w:<>,&* \t]+\([^()\n]*\)[ \t]*\{).*^\};?")
+COMMENT = re.compile(r"(?s)//[^\n]*|/\*.*?\*/")
 # Lines that a C++ program may repeat.
 IMPORTS = r"^(?:#include|using)\b.*$"
 
@@ -87,7 +92,7 @@ def fenced(answer: str) -> list[str]:
     blocks, opened, lines = [], None, []
     for line in [*answer.replace("\r\n", "\n").split("\n"), None]:
         if opened is None:
-            opened, lines = FENCE.match(line or ""), []
+            opened, lines = FENCE.match(line or "") or BEHIND_COLON.match(line or ""), []
             continue
         if line is not None:
             before = re.sub("[^>]", " ", opened["container"])
@@ -100,6 +105,9 @@ def fenced(answer: str) -> list[str]:
         if line is not None and (inside or not ends):
             lines.append(line)
             continue
+        if line is None:  # the last block may end behind its last line of code
+            last = next((number for number, code in enumerate(lines) if code.endswith(opened["marks"])), len(lines))
+            lines = [*lines[:last], *(code.removesuffix(opened["marks"]) for code in lines[last : last + 1])]
         if all(code.startswith(opened["indent"]) for code in lines if code.strip()):
             lines = [code.removeprefix(opened["indent"]) for code in lines]
         blocks.append("\n".join(lines if line is None else [*lines, ""]))
@@ -116,7 +124,7 @@ def block(problem: Problem, answer: str) -> str:
     answer = answer.rpartition("</think>")[2]
     blocks = fenced(answer) or [html.unescape("".join(filter(None, found))) for found in MARKED.findall(answer)]
     if not blocks:
-        return behind_words(answer) if problem.language == "python" else answer
+        return between_words(problem, answer)
     if not problem.entry:
         return blocks[-1]
     defining = [code for code in blocks if defines(problem, code)]
@@ -127,27 +135,57 @@ def block(problem: Problem, answer: str) -> str:
     return chosen
 
 
-def parses(code: str) -> bool:
-    """Whether a text is Python."""
+def fault_of(code: str) -> int | None:
+    """The line, from 1, at which a text stops to be Python; None where it is."""
     try:
         with warnings.catch_warnings(action="ignore"):  # as of "\\d"
             ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return 1
+    return None
 
 
-def behind_words(answer: str) -> str:
-    """The Python code that stands without marks behind a sentence, as far as it parses; else the answer."""
-    lines = answer.strip("\n").split("\n")
-    first = next((number for number, line in enumerate(lines) if STATEMENT.match(line)), 0)
-    if not lines[0][:1].isupper() or parses("\n".join(lines[:first])):
+def parses(code: str) -> bool:
+    """Whether a text is Python."""
+    return fault_of(code) is None
+
+
+def between_words(problem: Problem, answer: str) -> str:
+    """The code that stands without marks among sentences; the answer where there is none that has the function.
+
+    Python begins at a line with a statement and goes on as far as it parses; it may be indented. Other code begins at
+    what it includes or the first definition, and ends with a brace.
+    """
+    lines = answer.split("\n")
+    if problem.language != "python":
+        code = CODE.search(answer)
+        others = COMMENT.sub("", CODE.sub("", answer)).split("\n")
+        words = any(line.strip() and line.strip()[-1] not in ";{}" for line in others)
+        return code[0] if code and words and defines(problem, code[0]) else answer
+    if parses(answer) and (problem.entry in names(answer)[1] or not STATEMENT.search(answer)):
         return answer
-    for last in range(len(lines), first, -1):
-        code = "\n".join(lines[first:last])
-        if parses(code):
+    for first, line in enumerate(lines):
+        if not STATEMENT.match(line):
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        code = parsed_part([other.removeprefix(indent) for other in lines[first:]])
+        if code and (not problem.entry or problem.entry in names(code)[1]):
             return code
     return answer
+
+
+def parsed_part(lines: list[str]) -> str:
+    """The longest beginning of lines that is Python; empty where there is none."""
+    end = len(lines)
+    while end > 0:
+        code = "\n".join(lines[:end])
+        fault = fault_of(code)
+        if fault is None:
+            return code
+        end = min(end - 1, fault - 1)
+    return ""
 
 
 def names(code: str) -> tuple[set[str], set[str]]:

@@ -59,6 +59,16 @@ ANSWERS = {
         "def f(x):\n    return 1 if x < 2 else 2\n"
     ),
     "[PYTHON]\ndef f(x):\n    return 2\n[/PYTHON]\n[TESTS]\nassert f(1)\n[/TESTS]": "def f(x):\n    return 2\n",
+    "**Solution**\n\ndef f(x):\n    return 2\n\nIt's 2.": "def f(x):\n    return 2\n",
+    "here:\n\n    def f(x):\n        return 2\n\nDone.": "def f(x):\n    return 2\n",
+    "def f(x):\n    return 2\n\nIt returns 2.": "def f(x):\n    return 2\n",
+    "<answer>\ndef f(x):\n    return 2\n</answer>": "def f(x):\n    return 2",
+    "'''python\ndef f(x):\n    return 2\n'''": "def f(x):\n    return 2",
+    "<code>def f(x):\n    return 2</code>": "def f(x):\n    return 2",
+    "Answer: ```python\ndef f(x):\n    return 2\n```": "def f(x):\n    return 2\n",
+    "```python\ndef f(x):\n    return 2``` is it.": "def f(x):\n    return 2``` is it.",
+    "```python\ndef f(x):\n    return 2```\nDone.": "def f(x):\n    return 2",
+    "from here\ndef g(x):\n    return 2": "from here\ndef g(x):\n    return 2",  # another function
     "    return 1\n\ndef g(:\n": "    return 1\n\ndef g(:\n",  # a body with a fault is no sentence
     "X = 1\ndef f(x):\n    return X +": "X = 1\ndef f(x):\n    return X +",
     "1. A list:\n\n  ```python\n  def f(x):\n      return 2\n  ```": "def f(x):\n    return 2\n",
@@ -91,6 +101,12 @@ def test_a_whole_python_function_follows_the_prompt_and_a_body_continues_it():
     code = program(PYTHON, "```python\ndef f(x):\n    return math.ceil(x)\n```", "chat")
     assert code == f"{PYTHON.head}\ndef f(x):\n    return math.ceil(x)\n"
     assert program(PYTHON, "```python\n    return 2\n```", "chat") == f"{PYTHON.head}    return 2\n"
+
+
+def test_cpp_without_marks_stands_among_sentences():
+    code = "#include <map>\nvector<int> twice(vector<int> n) {\n  return n;\n}"
+    assert block(CPP_PROBLEM, f"So it is:\n\n{code}\n\nIt takes O(n).") == code
+    assert block(CPP_PROBLEM, "    return n;\n}") == "    return n;\n}"
 
 
 def test_a_whole_function_in_cpp_follows_what_the_prompt_includes():
