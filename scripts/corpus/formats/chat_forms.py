@@ -28,8 +28,9 @@ MASKED = ("mask", "masked")
 BESIDE = (*TOOLS, *MEDIA, *LABELS, *TRAINED, *MASKED)
 NO_TOOLS = ("", "[]", "{}", "null")  # tools as JSON text
 WITHOUT_TOOLS = "tool calls are not trained on; leave such chats out, or write them as text"
-# roles as ShareGPT, OpenAI and Gemini write them, in lower case
-ROLE_OF = {"human": "user", **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "model"), "assistant")}
+# roles as ShareGPT, OpenAI, Gemini and Open Assistant write them, in lower case
+ROLE_OF = {"human": "user", "prompter": "user"}
+ROLE_OF |= dict.fromkeys(("ai", "bard", "bing", "bot", "chatgpt", "gpt", "model"), "assistant")
 ROLE_OF |= {"developer": "system", "function_call": "function", "observation": "tool"}
 EXAMPLE = "{'messages': [{'role': ..., 'content': ...}, ...]}"
 

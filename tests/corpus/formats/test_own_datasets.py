@@ -293,6 +293,7 @@ KEPT = [
     {"messages": [USER, ANSWER], "label": 0},  # a class
     {"prompt": "q", "completion": "a", "label": True},
     {"messages": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
+    {"messages": [{"role": "prompter", "content": "q"}, {"role": "AI", "content": "a"}]},
     {"messages": [USER | {"from": "the web"}, ANSWER]},
     {"messages": json.dumps([USER, ANSWER])},  # as in a cell of a table
     {"messages": {"role": ["user", "assistant"], "content": ["q", "a"]}},  # as a `Sequence` of the datasets library
