@@ -66,14 +66,14 @@ def is_email(text: bytes, start: int, end: int) -> bool:
 
 
 def other_email(text: bytes, start: int, end: int) -> bytes:
-    """An address of the same length in a literal, which code may measure or parse; else the placeholder."""
-    size = end - start - len(b"@example.com")
+    """An address of the same length in a literal, which code may measure or parse, another for each; else the
+    placeholder. Short ones end in `.test`, which is reserved too (RFC 2606)."""
+    domain = b"@example.com" if end - start >= 16 else b"@x.test"
+    size = end - start - len(domain)
     if size < 1 or not in_literal(text, start):
         return b"<EMAIL>"
-    return hashlib.sha256(text[start:end]).hexdigest()[0].translate(LETTER).encode() * size + b"@example.com"
-
-
-LETTER = str.maketrans("0123456789", "ghijklmnop")  # a local part begins with a letter
+    digest = hashlib.sha256(text[start:end]).digest()
+    return bytes(ord("a") + digest[place % len(digest)] % 26 for place in range(size)) + domain
 
 
 def is_address(text: bytes, start: int, end: int) -> bool:
@@ -103,26 +103,29 @@ def is_address(text: bytes, start: int, end: int) -> bool:
     return len(steps) > 1 and not counting and large >= (1 if ADDRESS.search(before) and max(octets) > 31 else 2)
 
 
-# by length, the beginning of an address of a range for documentation, or else of a reserved one
-RESERVED = {
-    7: "0.0.0.", 8: "10.0.0.", 9: "192.0.2.", 10: "192.0.2.", 11: "192.0.2.", 12: "203.0.113.", 13: "203.0.113.",
-    14: "198.51.100.", 15: "240.100.100.",
-}  # fmt: skip
+OCTETS = {1: (1, 9), 2: (10, 90), 3: (100, 150)}  # by digits the lowest value and how many there are
 
 
 def other_address(text: bytes, start: int, end: int) -> bytes:
-    """A reserved address of the same length and version."""
+    """An address of the same length and version that is not routed, another for each: of 10.0.0.0/8 if that has one of
+    this length, else reserved; or of 2001:db8::/32."""
     secret = text[start:end]
-    number = int.from_bytes(hashlib.sha256(secret).digest()[:4])
+    digest = hashlib.sha256(secret).digest()
     if b":" not in secret:
-        beginning = RESERVED[len(secret)]
-        digits = len(secret) - len(beginning)
-        lowest, count = {1: (1, 9), 2: (10, 90), 3: (100, 100)}[digits]
-        return f"{beginning}{lowest + number % count}".encode()
-    # 2001:db8::/32, the hexadecimal digits in the same groups where they follow
+        first = {7: "0", 15: "240"}.get(len(secret), "10")
+        digits = len(secret) - len(first) - 3
+        octets = [first]
+        for place in range(3):
+            lowest, count = OCTETS[digits // 3 + (place < digits % 3)]
+            octets.append(str(lowest + digest[place] % count))
+        return ".".join(octets).encode()
+    # the hexadecimal digits in the same groups where they follow
     groups = secret.split(b":")
-    groups[:2] = [b"2001", b"db8".zfill(len(groups[1]))] if len(groups[1]) >= 3 else [b"2001", b"db8"]
-    result = b":".join(groups[:2] + [re.sub(rb"[0-9a-fA-F]", b"1", group) for group in groups[2:]])
+    beginning = [b"2001", b"db8".zfill(len(groups[1]))] if len(groups[1]) >= 3 else [b"2001", b"db8"]
+    others = iter(digest.hex().replace("0", "1").encode())
+    result = b":".join(
+        [*beginning, *(re.sub(rb"[0-9a-fA-F]", lambda _: b"%c" % next(others), group) for group in groups[2:])]
+    )
     if len(result) == len(secret):
         return result
     return b"2001:db8::1"

@@ -119,7 +119,7 @@ def digits(value: float) -> float:
 
 
 def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
-    """The part of the plan that is about one option: memory part by part, speed, hours, cost."""
+    """The part of the plan that is about one option: memory part by part, speed, hours."""
     machine, settings, steps, shape = stage.machine, stage.settings, stage.steps, inputs.known_shape
     budget, speed = option.budget, option.speed
     result = {

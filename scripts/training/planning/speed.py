@@ -1,4 +1,4 @@
-"""How long a stage takes, and what it costs: operations, communication, time, energy, money.
+"""How long a stage takes: operations, communication, time.
 
 Operations per token follow the causal convention: attention counts the half of the scores that are computed. An MFU
 that counts all of them (as torchtitan's, nanotron's and LLM-Foundry's) is higher by the factor `noncausal_over_causal`.

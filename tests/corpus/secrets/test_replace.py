@@ -88,9 +88,9 @@ PLANTED = {
     "identity-number": ('id = "{}"', "11010519491231002X", "1" + "0" * 17),
     "identity-number, in lower case": ("身份证号{}", "11010519491231002x", "1" + "0" * 17),
     "email": ("# written by Jan <{}>", "jan.de-vries+code@mail.nedcode.co.uk", "<EMAIL>"),
-    "ip-address": ("connect('{}', 80)", "47.98.211.77", "203.0.113.25"),
-    "ip-address, of a variable that ends as `ver` does": ('server = "{}"', "8.131.77.204", "203.0.113.67"),
-    "ip-address, version 6": ("host = '{}'", "2604:a880:85a3::8a2e:370:7334", "2001:0db8:1111::1111:111:1111"),
+    "ip-address": ("connect('{}', 80)", "47.98.211.77", "10.192.72.51"),
+    "ip-address, of a variable that ends as `ver` does": ('server = "{}"', "8.131.77.204", "10.238.96.23"),
+    "ip-address, version 6": ("host = '{}'", "2604:a880:85a3::8a2e:370:7334", "2001:0db8:7eab::e594:2c1:c325"),
 }  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_text_that_only_looks_like_a_secret_is_left(text):
 
 
 @pytest.mark.parametrize(
-    ("secret", "placeholder"), [("47.98.211.77", "203.0.113.25"), ("+86 139-1234-5678", "+80 000-0000-0000")]
+    ("secret", "placeholder"), [("47.98.211.77", "10.192.72.51"), ("+86 139-1234-5678", "+80 000-0000-0000")]
 )
 def test_each_secret_of_a_list_is_replaced(secret, placeholder):
     text = "[{0},{0} {0}]"
