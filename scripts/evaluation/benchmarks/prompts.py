@@ -35,7 +35,10 @@ MARKED = re.compile(
     r"|<code\b[^>]*>(?:\n(.*?)|((?:import|from|def|class|#include)\b.*?))</code>"
     r"|\[PYTHON\]\n?(.*?)\[/PYTHON\]"
 )
-STATEMENT = re.compile(r"(?m)^[ \t]*(?:(?:import|from|def|class|async def)\b|@\w)")
+# the first line of a part of Python, as far as its first word tells
+STATEMENT = re.compile(
+    r"(?m)^[ \t]*(?:(?:import|from|def|class|async|for|while|if|with|try|print)\b|@\w|\w+[^\n=]* ?= ?[^=\s])"
+)
 # C++ from the first line of code to the last brace at the beginning of a line
 CODE = re.compile(r"(?ms)^(?:#include|using |template|struct |class |[\w:<>,&* \t]+\([^()\n]*\)[ \t]*\{).*^\};?")
 COMMENT = re.compile(r"(?s)//[^\n]*|/\*.*?\*/")
@@ -164,16 +167,16 @@ def between_words(problem: Problem, answer: str) -> str:
         others = COMMENT.sub("", CODE.sub("", answer)).split("\n")
         words = any(line.strip() and line.strip()[-1] not in ";{}" for line in others)
         return code[0] if code and words and defines(problem, code[0]) else answer
-    if parses(answer) and (problem.entry in names(answer)[1] or not STATEMENT.search(answer)):
+    if parses(answer) and (not problem.entry or problem.entry in names(answer)[1] or not STATEMENT.search(answer)):
         return answer
+    found = []
     for first, line in enumerate(lines):
-        if not STATEMENT.match(line):
-            continue
-        indent = line[: len(line) - len(line.lstrip())]
-        code = parsed_part([other.removeprefix(indent) for other in lines[first:]])
-        if code and (not problem.entry or problem.entry in names(code)[1]):
-            return code
-    return answer
+        if STATEMENT.match(line):
+            indent = line[: len(line) - len(line.lstrip())]
+            code = parsed_part([other.removeprefix(indent) for other in lines[first:]])
+            if not problem.entry or problem.entry in names(code)[1]:
+                found.append(code)
+    return max([*found, ""], key=len) or answer
 
 
 def parsed_part(lines: list[str]) -> str:

@@ -62,6 +62,7 @@ ANSWERS = {
     "**Solution**\n\ndef f(x):\n    return 2\n\nIt's 2.": "def f(x):\n    return 2\n",
     "here:\n\n    def f(x):\n        return 2\n\nDone.": "def f(x):\n    return 2\n",
     "def f(x):\n    return 2\n\nIt returns 2.": "def f(x):\n    return 2\n",
+    "With a constant:\n\nN = 2\ndef f(x):\n    return N\n\nDone.": "N = 2\ndef f(x):\n    return N\n",
     "<answer>\ndef f(x):\n    return 2\n</answer>": "def f(x):\n    return 2",
     "'''python\ndef f(x):\n    return 2\n'''": "def f(x):\n    return 2",
     "<code>def f(x):\n    return 2</code>": "def f(x):\n    return 2",
@@ -125,4 +126,7 @@ def test_of_an_answer_that_begins_with_its_use_the_solution_is_judged_in_each_la
 
 def test_of_a_problem_that_asks_for_a_whole_program_the_last_block_counts():
     whole = replace(PYTHON, entry="")
+    for text in ("def g():\n    return 1", "n = int(input())\nfor _ in range(n):\n    print(input())"):
+        assert block(whole, text) == text
+        assert block(whole, f"x = 1 is first.\nThe program:\n\n{text}\n\nIt's quick.").strip() == text
     assert block(whole, "An idea:\n```\nprint(0)\n```\nBetter:\n```\nprint(1)\n```") == "print(1)\n"
