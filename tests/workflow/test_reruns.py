@@ -103,6 +103,19 @@ def another_plan(clone):
     (clone.root / "results/training/plan/sft.json").write_text("{}")
 
 
+def code_that_no_job_uses(clone):
+    """A constant of Muon, a method of the trainer, a value of a class, a setting, a bound of a setting."""
+    code("scripts/training/optimization/muon.py", "MOMENTUM = 0.95", "MOMENTUM = 0.9")(clone)
+    unused = "    def unused(self):\n        return 1\n\n"
+    sampler = "    def _get_train_sampler"
+    code("scripts/training/engine/trainer.py", sampler, f"{unused}{sampler}")(clone)
+    begin = "    def __init__(self, work: Path, keep"
+    code("scripts/training/engine/checkpoints.py", begin, f"    unused = 1\n\n{begin}")(clone)
+    clip = "    clip: Number = Field(1.0"
+    code("scripts/experiment/settings/training.py", clip, f"    unused: Number | None = Field(None)\n{clip}")(clone)
+    code("scripts/experiment/settings/corpus.py", "ge=0, lt=1", "ge=0, lt=0.9")(clone)
+
+
 def bookkeeping(clone):
     (clone.root / "config/monitoring/default.yaml").write_text("save_steps: 7\nlog_steps: 7\nkeep_checkpoints: 7\n")
 
@@ -132,6 +145,7 @@ CHANGES = {
         code("scripts/common/cli.py", "\nimport ", "\ndef unused():\n    return 1\n\n\nimport "),
         set(),
     ),
+    "code that no job uses": (code_that_no_job_uses, set()),
     "a constant that two rules use": (
         code("scripts/tokens/packing/shards.py", "FIRST, TARGET = 1, 2", "FIRST, TARGET = 1, 4"),
         {"pack code 128", "pack instruct 2048", "cards"} | STAGES,

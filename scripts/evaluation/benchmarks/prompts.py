@@ -37,7 +37,7 @@ MARKED = re.compile(
 )
 # the first line of a part of Python, as far as its first word tells
 STATEMENT = re.compile(
-    r"(?m)^[ \t]*(?:(?:import|from|def|class|async|for|while|if|with|try|print)\b|@\w|\w+[^\n=]* ?= ?[^=\s])"
+    r"(?m)^[ \t]*(?:(?:import|from|def|class|async|for|while|if|with|try|print)\b|@\w|[A-Za-z_][^\n=]*=[^=\n])"
 )
 # C++ from the first line of code to the last brace at the beginning of a line
 CODE = re.compile(r"(?ms)^(?:#include|using |template|struct |class |[\w:<>,&* \t]+\([^()\n]*\)[ \t]*\{).*^\};?")
@@ -169,11 +169,12 @@ def between_words(problem: Problem, answer: str) -> str:
         return code[0] if code and words and defines(problem, code[0]) else answer
     if parses(answer) and (not problem.entry or problem.entry in names(answer)[1] or not STATEMENT.search(answer)):
         return answer
-    found = []
+    found, end = [], 0
     for first, line in enumerate(lines):
-        if STATEMENT.match(line):
+        if first >= end and STATEMENT.match(line):
             indent = line[: len(line) - len(line.lstrip())]
             code = parsed_part([other.removeprefix(indent) for other in lines[first:]])
+            end = first + 1 + code.count("\n")
             if not problem.entry or problem.entry in names(code)[1]:
                 found.append(code)
     return max([*found, ""], key=len) or answer
