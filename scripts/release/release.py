@@ -34,6 +34,7 @@ from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model.loading import load_model
 
 TEXTS, CHATS, COMPLETIONS, DOCUMENTS = 10_000, 1000, 12, 12  # that are compared, at most
+CHARACTERS = 700  # of each document
 PIECE = 400  # characters of a text
 
 
@@ -123,7 +124,7 @@ def samples_of(layout: Layout, model: str, datasets: list[str], scored: dict) ->
             completions.append((prompt, item["written"][0], settings["max_new_tokens"], penalty))
     documents = []
     for folder in folders:
-        documents += shortened(pick_examples(split_file(folder, "test"), DOCUMENTS), 1400)
+        documents += shortened(pick_examples(split_file(folder, "test"), DOCUMENTS), CHARACTERS)
     return Samples(pieces_of(folders), chats[:CHATS], completions[:COMPLETIONS], documents[:DOCUMENTS])
 
 
