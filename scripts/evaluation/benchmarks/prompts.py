@@ -109,8 +109,8 @@ def fenced(answer: str) -> list[str]:
             lines.append(line)
             continue
         if line is None:  # the last block may end behind its last line of code
-            ends = [code.endswith(opened["marks"]) and code.strip("`~ ") != "" for code in lines]
-            last = ends.index(True) if True in ends else len(lines)
+            ends = [number for number, code in enumerate(lines) if code.endswith(opened["marks"]) and code.strip("`~ ")]
+            last = max(ends, default=len(lines))
             lines = [*lines[:last], *(code.removesuffix(opened["marks"]) for code in lines[last : last + 1])]
         if all(code.startswith(opened["indent"]) for code in lines if code.strip()):
             lines = [code.removeprefix(opened["indent"]) for code in lines]
