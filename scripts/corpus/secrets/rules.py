@@ -172,6 +172,7 @@ SERVICE_TOKEN = rf"(?:^|[^\w.-])((?:{'|'.join(PREFIXES)})[\w.-]{{12,250}}\w)"
 # of a service that nobody named above: `"word_..."`, `"word_word-..."`
 UNNAMED_TOKEN = r"""(?m)["'`=]((?:[A-Za-z]{2,8}[_-]){1,3}[A-Za-z0-9]{28,120})(?:["'`]|\r?$)"""
 PASSWORD = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|\b(?:wpa_?|wifi_?)?psk|密码|口令)"
+NAMED_PASSWORD = PASSWORD + r"\w{0,20}(?:\.\w{1,10})?" + BECOMES + QUOTED
 # as in `.env`, YAML, ini and properties: alone on its line, which may be a comment
 PLAIN_PASSWORD = (
     r"(?im)^(?:[ \t-]*pass|[ \t#/*;>-]*(?:[\w.-]+[ \t]+){0,2}[\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|\w_pass|\bpsk|密码|口令)\d?)[ \t]*"
@@ -179,14 +180,8 @@ PLAIN_PASSWORD = (
 )
 UNQUOTED = r"""(?:passw(?:or)?d|pwd|pass|passphrase|\bpsk|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
 # before `key`
-KEYS = (
-    r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes"
-    r"|jwt|routing|integration|pagerduty|licen[cs]e)"
-)
-SECRET = (
-    r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth"
-    rf"|{KEYS}[_-]?key)\w{{0,20}}"
-)
+KEYS = r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes|jwt|routing|integration|pagerduty|licen[cs]e)"  # fmt: skip
+SECRET = rf"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth|{KEYS}[_-]?key)\w{{0,20}}"
 
 
 def re2_options(**chosen: object) -> re2.Options:
@@ -226,7 +221,9 @@ class Rule:
         return re2.compile(self.pattern.encode(), re2_options())
 
 
-KEY_NAME = rf"(?:secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|{KEYS}[_.-]?key|signature|auth)"
+KEY_NAME = (
+    rf"(?:secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|{KEYS}[_.-]?key|signature|auth|session(?:_?id)?)"
+)
 # what stands before a literal that is a key
 NAMED = (
     r":[\w-]{0,20}" + KEY_NAME + r"[\w-]{0,20}[ \t]+",
@@ -267,6 +264,11 @@ def is_password(text: bytes, start: int, end: int) -> bool:
     """Whether a literal looks like a password: letters and digits or symbols, and no name, path, format or number."""
     secret = text[start:end]
     return not WEAK.search(secret) and len(set(secret)) > 3 and bool(re.search(rb"[\d!@#^&*+?~$]", secret))
+
+
+def is_passphrase(text: bytes, start: int, end: int) -> bool:
+    """As `is_password`; or four words with dashes between them."""
+    return is_password(text, start, end) or bool(re.fullmatch(rb"[a-z]{3,}(?:-[a-z]{3,}){3,}", text[start:end]))
 
 
 def is_strong_password(text: bytes, start: int, end: int) -> bool:
@@ -353,9 +355,10 @@ def own_rules() -> list[Rule]:
     named = rf"(?i)(?:{'|'.join(NAMED)})"
     in_element = rf"""(?i)<(?:\w{{1,20}}[ \t]+name=["'])?\w{{0,20}}{KEY_NAME}\w{{0,20}}["']?>"""
     keys = [
-        (is_random, SECRET + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""", [  # rarer than `key` or `auth`
+        (is_random, SECRET + r"(?:\.\w{1,20})?" + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""", [  # rarer than `key` or `auth`
             r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`]{1,3}[\w.=+/-]{20}""",
             r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=>]+[ \t]*[\w.:\[\]]*[(bru]["'`]"""]),
+        (is_unnamed_token, r"(?i)\bkeys?" + BECOMES + r"""["'`]([\w+/=-]{24,90})["'`]""", [r"\bkeys?[\"'\])]*[ \t]*[:=]"]),
         (is_random, LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,})["'`]""", [rf"(?:secret|token|key|credential|auth){OR_LITERAL}"]),
         # a literal that a name stands before: `:api-key "..."`, `#define API_KEY "..."`, `.put("api.key", "...")`
         (is_random, named + r"""["']([\w.=+/-]{20,})["']""", [
@@ -370,12 +373,12 @@ def own_rules() -> list[Rule]:
         (is_plain_token, r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
             [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"]),
         (is_plain_token, r"(?i)(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY_NAME + r"(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
-            [r"(?:token|key|secret|signature)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"]),
+            [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"]),
+        # one that somebody thought of
+        (is_password, r"(?i)(?:^|[^\w:])\w{0,30}secret(?:_?key)?" + BECOMES + QUOTED, [r"secret(?:_?key)?[\"'\])]*[ \t]*[:=]"]),
     ]  # fmt: skip
     return [
-        Rule(
-            "password", "<PASSWORD>", PASSWORD + r"\w{0,20}(?:\.\w{1,10})?" + BECOMES + QUOTED, words, check=is_password
-        ),
+        Rule("password", "<PASSWORD>", NAMED_PASSWORD, words, check=is_passphrase),
         Rule("password", "<PASSWORD>", PLAIN_PASSWORD, [UNQUOTED], check=is_plain_password),
         *(Rule("password", "<PASSWORD>", pattern, keywords, check=is_password) for pattern, keywords in PLACES),
         Rule("password", "<PASSWORD>", *CALL_WITH_PASSWORD, check=is_strong_password),
