@@ -92,7 +92,7 @@ WRAPPED = (
     r"|\w{1,10}\.string)\([ \t]{0,2}|[bru]{1,2}|!!str[ \t])?"
 )
 BECOMES = (
-    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?[A-Za-z]\w{0,15}(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,4}"""
+    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?(?:\[\w{1,8}\]|[A-Za-z]\w{0,15})(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,4}"""
     r"(?:[(\\]?\r?\n[ \t]*|\[[ \t]?)?" + WRAPPED
 )
 # what is read where a name is not set: `os.environ.get("DB_PASSWORD", "`, `process.env.DB_PASSWORD || "`
@@ -135,7 +135,9 @@ PLACES = [
     (r"(?i)[ \t\"'](?:--|/)(?:\w{1,20}-)?(?:pass|password|passwd|passphrase|pwd)[ =:][\"']?([^\"'`\s<>{}()\[\]%$\\]{5,64})", [r"(?:--|/)(?:\w{1,20}-)?(?:pass|pwd)[a-z]*[ =:]"]),
     (r"(?i)\b(?:sshpass|mysql|mysqldump|mysqladmin|redis-cli|htpasswd|smbclient|net use|(?:docker|podman|skopeo|az|registry) login)\b[^\n]{0,120}?[ \t]-[pa] ?[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"\b(?:sshpass|mysql\w*|redis-cli)\b", r"(?:docker|podman|skopeo|az|registry) login"]),
     # `echo ... | docker login --password-stdin`, `echo ... | sudo -S`, `--from-literal=password=...`, a line of .pgpass
-    (r"(?i)\becho[ \t]+(?:-n[ \t]+)?[\"']?([^\"'`\s<>{}()%$\\|]{5,64})[\"']?[ \t]*\|[ \t]*(?:[^\n|]*--password-stdin|sudo[ \t]+-S\b|(?:sudo[ \t]+)?passwd\b)", [r"echo[^\n|]*\|[^\n]*(?:password-stdin|sudo[ \t]+-s|passwd)"]),
+    (r"(?i)\becho[ \t]+(?:-n[ \t]+)?[\"']?([^\"'`\s<>{}()%$\\|]{5,64})[\"']?[ \t]*\|[ \t]*(?:[^\n|]*--(?:password-stdin|passphrase-fd)|sudo[ \t]+-S\b|(?:sudo[ \t]+)?passwd\b)", [r"echo[^\n|]*\|[^\n]*(?:password-stdin|passphrase-fd|sudo[ \t]+-s|passwd)"]),
+    (r"\b(?:mongosh?|mongodump|openssl enc|zip|unzip)\b[^\n]{0,120}?[ \t]-[kpP][ \t]+[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"(?:mongosh?|mongodump|openssl enc|zip)\b[^\n]*[ \t]-[kp][ \t]"]),
+    (r"(?i)\b(?:vault|kubectl|consul)\b[^\n]{0,120}?[ \t]\w{0,20}password=[\"']?([^\"'`\s<>{}()%$\\]{5,64})", [r"(?:vault|kubectl|consul)\b[^\n]*password="]),
     (r"(?i)--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}=([^\"'`\s<>{}()%$\\]{5,64})", [r"--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]*(?:pass|pwd)"]),
     (r"(?m)^[\w.*-]{1,100}:(?:54\d\d|6432|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:\"'`<>{}()]{5,64})\r?$", [r":(?:54\d\d|6432|\*):[\w.*-]+:[\w.*-]+:"]),
     # `IDENTIFIED BY '...'`, `WITH PASSWORD '...'`, `requirepass ...`, `<password>...</password>`
@@ -159,7 +161,7 @@ URL_PASSWORD = r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:
 # `https://TOKEN@host`, also with a word of the host's in place of a password
 URL_TOKEN = r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@\w", [r"https?://[\w-]+(?::x-[a-z-]+)?@"]  # fmt: skip
 # `getConnection(url, "root", "...")`, `ftp.login("me", "...")`
-LOGGING_IN = r"(?:auth|login|logon|credential|connect|connection|ftp|pdo|begin|username_pw_set)\w{0,12}\("
+LOGGING_IN = r"(?:auth|login|logon|credential|password|connect|connection|ftp|pdo|begin|username_pw_set)\w{0,12}(?:(?:::|\.)\w{1,10})?\("
 CALL_WITH_PASSWORD = (
     r"(?i)\b\w{0,20}" + LOGGING_IN + r"""(?:[^\n"'()]{0,40}|[^\n()]{0,80},[ \t]*)["'][^"'\n]{0,40}["'],[ \t]*(?:some\()?""" + QUOTED,
     [LOGGING_IN + r"""[^\n]*["'],[ \t]*(?:some\()?["'`]"""],
@@ -224,6 +226,7 @@ class Rule:
 KEY_NAME = (
     rf"(?:secret|token|api[_.-]?key|access[_.-]?key|private[_.-]?key|{KEYS}[_.-]?key|signature|auth|session(?:_?id)?)"
 )
+SERVICES = r"(?:fernet|secretkeyspec|hmac\w{0,8}|oauth\w{0,4}handler|github|gitlab|twilio|algolia\w{0,8}|amplitude|mixpanel|rollbar|bugsnag|segment|pusher|airbrake|honeybadger)"  # fmt: skip
 # what stands before a literal that is a key
 NAMED = (
     r":[\w-]{0,20}" + KEY_NAME + r"[\w-]{0,20}[ \t]+",
@@ -233,8 +236,8 @@ NAMED = (
     r"[ \t]-\w{0,20}" + KEY_NAME + r"[ \t]+",
     r"\b(?-i:[A-Z_]{0,20}(?:SECRET|TOKEN|KEY)[A-Z_]{0,20})[ \t]+",
     r"--[\w-]{0,20}" + KEY_NAME + r"""[\w-]{0,20}["'],[ \t]*""",
-    r"""\b(?:fernet|secretkeyspec|hmac\w{0,8}|oauth\w{0,4}handler|github)\((?:[\w.]{0,30}\(|["'][^\n"']{1,60}["'],[ \t]*)?b?""",
-    r"""\bjwt\.(?:encode|decode|sign|verify)\([^\n"']{1,60},[ \t]*""",
+    r"\b" + SERVICES + r"""(?:\.\w{1,12})?\((?:[\w.]{0,30}\(|(?:\w{1,20}|["'][^\n"']{1,60}["']),[ \t]*)?b?""",
+    r"""\b(?:jwt\.(?:encode|decode|sign|verify)|signwith)\([^\n"']{1,60},[ \t]*""",
     r"""\bvariable[ \t]+"[\w-]{0,40}""" + KEY_NAME + r"""[\w-]{0,20}"[ \t]*\{[^}]{0,200}?\bdefault[ \t]*=[ \t]*""",
 )
 COUNTING = re.compile(rb"01234567|12345678|23456789|abcdefgh|98765432|87654321|(.)\1{7}|example")
@@ -357,13 +360,13 @@ def own_rules() -> list[Rule]:
     keys = [
         (is_random, SECRET + r"(?:\.\w{1,20})?" + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""", [  # rarer than `key` or `auth`
             r"""[=:>][ \t]{0,4}(?:[(\\]?\r?\n[ \t]*)?["'`]{1,3}[\w.=+/-]{20}""",
-            r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=>]+[ \t]*[\w.:\[\]]*[(bru]["'`]"""]),
+            r"""(?:secret|token|key|credential|auth)\w*["'\])]*[ \t]*[:=>]+[ \t&=\w.:\[\]]*[(bru]["'`]"""]),
         (is_unnamed_token, r"(?i)\bkeys?" + BECOMES + r"""["'`]([\w+/=-]{24,90})["'`]""", [r"\bkeys?[\"'\])]*[ \t]*[:=]"]),
         (is_random, LOOKED_UP + SECRET + OR_ELSE + r"""["'`]([\w.=+/-]{20,})["'`]""", [rf"(?:secret|token|key|credential|auth){OR_LITERAL}"]),
         # a literal that a name stands before: `:api-key "..."`, `#define API_KEY "..."`, `.put("api.key", "...")`
         (is_random, named + r"""["']([\w.=+/-]{20,})["']""", [
             r"(?:secret|token|key|auth|signature)[\w.-]*[\"']?(?:,[ \t]*|[ \t]+|\)[ \t]+)[\"']",
-            r"jwt\.(?:encode|decode|sign|verify)\(", r"(?:fernet|secretkeyspec|hmac\w*|oauth\w*handler|github)\([\w.(]*b?[\"']", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
+            r"(?:jwt\.(?:encode|decode|sign|verify)|signwith)\(", SERVICES + r"(?:\.\w+)?\([^\n]*[\"']", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
         # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
         (is_plain_token, NAMED_VALUE + KEY_NAME + VALUE_OF + r"([\w=+/~.-]{20,})[\"'\s,}<]", [r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
         (is_plain_token, in_element + r"([\w=+/~.-]{20,})<", [r"(?:secret|token|key)[\"']?>"]),
@@ -372,7 +375,7 @@ def own_rules() -> list[Rule]:
         # without quotes, alone on its line or behind a header's name, in a URL or on a command line
         (is_plain_token, r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
             [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"]),
-        (is_plain_token, r"(?i)(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY_NAME + r"(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
+        (is_plain_token, r"(?i)(?:--key|(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY_NAME + r")(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
             [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"]),
         # one that somebody thought of
         (is_password, r"(?i)(?:^|[^\w:])\w{0,30}secret(?:_?key)?" + BECOMES + QUOTED, [r"secret(?:_?key)?[\"'\])]*[ \t]*[:=]"]),
@@ -390,8 +393,5 @@ def own_rules() -> list[Rule]:
         *(Rule(kind, placeholder, pattern, [word], entropy) for kind, placeholder, pattern, word, entropy in FORMS),
         Rule("service-token", "<TOKEN>", SERVICE_TOKEN, list(PREFIXES), entropy=3.2, check=is_token),
         Rule("service-token", "<TOKEN>", UNNAMED_TOKEN, [r"[_-][a-z0-9]{28}"], entropy=4, check=is_unnamed_token),
-        *(
-            Rule("generic-api-key", "<API_KEY>", pattern, found_by, 3.5, check=check)
-            for check, pattern, found_by in keys
-        ),
+        *(Rule("generic-api-key", "<API_KEY>", pattern, found_by, 3, check=check) for check, pattern, found_by in keys),
     ]
