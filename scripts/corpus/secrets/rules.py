@@ -92,7 +92,7 @@ WRAPPED = (
     r"|\w{1,10}\.string)\([ \t]{0,2}|[bru]{1,2}|!!str[ \t])?"
 )
 BECOMES = (
-    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?(?:\[\w{1,8}\]|[A-Za-z]\w{0,15})(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,4}"""
+    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?(?:\[\w{1,8}\]|[A-Za-z]\w{0,15})(?: \w{1,8})?| string)?[ \t]{0,4}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,4}"""
     r"(?:[(\\]?\r?\n[ \t]*|\[[ \t]?)?" + WRAPPED
 )
 # what is read where a name is not set: `os.environ.get("DB_PASSWORD", "`, `process.env.DB_PASSWORD || "`
@@ -104,8 +104,8 @@ QUOTED = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
 PASS = r"(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|(?:[a-z0-9]+_|\b)pass(?:_[a-z]{1,12})?|密码|口令)"
 
 # `name: DB_PASSWORD` and below it `value: ...`, `{"name": "...", "value": "..."}`, `key="..." value="..."`
-NAMED_VALUE = r"""(?i)\b(?:name|key)["']?[ \t]*[:=][ \t]*["']?[\w.-]{0,40}?"""
-VALUE_OF = r"""[\w.-]{0,20}["']?,?\s{1,80}["']?value["']?[ \t]*[:=][ \t]*["']?"""
+NAMED_VALUE = r"""(?i)\b(?:name|key)["']?[ \t]*[:=>][ \t]*["']?[\w.-]{0,40}?"""
+VALUE_OF = r"""[\w.-]{0,20}(?:["']?(?:,\s{0,80}|\s{1,80})["']?value["']?[ \t]*[:=][ \t]*["']?(?:bearer )?|</key>\s{0,80}<string>)"""
 # `.put("db.password", `, `.setHeader("X-Api-Key", `
 CALLED = r"""\.(?:put|set|add|with|append|header|param|field|property|setenv)\w{0,12}\([ \t]*["'][\w.-]{0,40}?"""
 
@@ -114,7 +114,7 @@ PLACES = [
     # `DB_PASS = "..."` and `"pass": "..."`, without the names that the rule above knows
     (r"(?i)(?:^|[a-z0-9]_|[\s\"'$.({[,;]|[a-z](?-i:P))pass(?:_[a-z]{1,12})?" + BECOMES + QUOTED, [r"pass[\w\"'\])]{0,16}[ \t]*(?::=|=>|=|:)"]),
     # `setPassword("...")`, `.withDbPassword('...')`, `auth("user", "...")`
-    (r"(?i)(?:set|with|\.)_?\w{0,20}(?:" + PASS + r")\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}\)", [r"pass[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"]),
+    (r"(?i)(?:set|with|\.)_?\w{0,20}(?:" + PASS + r")\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}[),]", [r"pass[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"]),
     (r"(?i)\b(?:(?:http_?)?(?:basic|digest)_?auth|auth|credentials?|(?:password)?authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
     (LOOKED_UP + PASS + OR_ELSE + QUOTED, [rf"(?:pass|pwd){OR_LITERAL}"]),
     # `${DB_PASSWORD:-...}`, `@Value("${db.password:...}")`
@@ -122,8 +122,8 @@ PLACES = [
     # `#define WIFI_PASSWORD "..."`, `define('DB_PASSWORD', '...')`, `;password=...;`
     (r"""(?i)define[ \t(]{1,4}["']?(?:\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)\w{0,20}|(?:\w{0,40}_)?pass)["']?[ \t,]{1,8}""" + QUOTED, [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"]),
     (r"(?im)(?:^|[;\"'])(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[;\"']", ["password=", "pwd="]),
-    (r"(?i)[\"' ](?:user|host|port|dbname)=[\w.-]+[ \t](?:[^\n\"']{0,80}[ \t])?(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[ \"']", ["password=", "pwd="]),
-    (r"(?i)[\"'][\w.-]{1,32}:([^\s:@\"'<>{}$%]{4,64})@(?:tcp|unix)\(", [r"@(?:tcp|unix)\("]),
+    (r"(?i)[\"' ](?:user|name|host|port|dbname)=[\w.-]+[ \t](?:[^\n\"']{0,80}[ \t])?(?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[ \"']", ["password=", "pwd="]),
+    (r"(?im)(?:^|[\"' =])[\w.-]{1,32}:([^\s:@\"'<>{}$%]{4,64})@(?:tcp|unix)\(", [r"@(?:tcp|unix)\("]),
     # `ENV DB_PASSWORD ...` of a Dockerfile
     (r"(?im)^(?:ENV|ARG)[ \t]+\w{0,40}PASS(?:WORD|WD|PHRASE)?[ \t=]+([^\"'`\s<>{}()%$\\]{5,64})[ \t]*\r?$", [r"(?:env|arg)[ \t]+\w*pass"]),
     # `?user=me&password=...`
@@ -135,18 +135,19 @@ PLACES = [
     (r"(?i)[ \t\"'](?:--|/)(?:\w{1,20}-)?(?:pass|password|passwd|passphrase|pwd)[ =:][\"']?([^\"'`\s<>{}()\[\]%$\\]{5,64})", [r"(?:--|/)(?:\w{1,20}-)?(?:pass|pwd)[a-z]*[ =:]"]),
     (r"(?i)\b(?:sshpass|mysql|mysqldump|mysqladmin|redis-cli|htpasswd|smbclient|net use|(?:docker|podman|skopeo|az|registry) login)\b[^\n]{0,120}?[ \t]-[pa] ?[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"\b(?:sshpass|mysql\w*|redis-cli)\b", r"(?:docker|podman|skopeo|az|registry) login"]),
     # `echo ... | docker login --password-stdin`, `echo ... | sudo -S`, `--from-literal=password=...`, a line of .pgpass
-    (r"(?i)\becho[ \t]+(?:-n[ \t]+)?[\"']?([^\"'`\s<>{}()%$\\|]{5,64})[\"']?[ \t]*\|[ \t]*(?:[^\n|]*--(?:password-stdin|passphrase-fd)|sudo[ \t]+-S\b|(?:sudo[ \t]+)?passwd\b)", [r"echo[^\n|]*\|[^\n]*(?:password-stdin|passphrase-fd|sudo[ \t]+-s|passwd)"]),
-    (r"\b(?:mongosh?|mongodump|openssl enc|zip|unzip)\b[^\n]{0,120}?[ \t]-[kpP][ \t]+[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"(?:mongosh?|mongodump|openssl enc|zip)\b[^\n]*[ \t]-[kp][ \t]"]),
-    (r"(?i)\b(?:vault|kubectl|consul)\b[^\n]{0,120}?[ \t]\w{0,20}password=[\"']?([^\"'`\s<>{}()%$\\]{5,64})", [r"(?:vault|kubectl|consul)\b[^\n]*password="]),
+    (r"(?i)\becho[ \t]+(?:-n[ \t]+)?[\"']?([^\"'`\s<>{}()%$\\|]{5,64})[\"']?[ \t]*\|[ \t]*(?:[^\n|]*--(?:password-stdin|passphrase-fd)|sudo[ \t]+-S\b|(?:sudo[ \t]+)?(?:ch)?passwd\b)", [r"echo[^\n|]*\|[^\n]*(?:password-stdin|passphrase-fd|sudo[ \t]+-s|passwd)"]),
+    (r"\b(?:mongosh?|mongodump|openssl enc|zip|unzip|ldap\w{1,10})\b[^\n]{0,120}?[ \t]-[kpPw][ \t]+[\"']?([^\"'`\s<>{}()%$\\/=-][^\"'`\s<>{}()%$\\]{4,64})", [r"(?:mongosh?|mongodump|openssl enc|zip|ldap\w+)\b[^\n]*[ \t]-[kpw][ \t]"]),
+    (r"(?i)\b(?:vault|kubectl|consul|pulumi)\b[^\n]{0,120}?[ \t]\w{0,20}password[= ][\"']?([^\"'`\s<>{}()%$\\]{5,64})", [r"(?:vault|kubectl|consul|pulumi)\b[^\n]*password[= ]"]),
     (r"(?i)--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}=([^\"'`\s<>{}()%$\\]{5,64})", [r"--(?:from-literal|build-arg|set(?:-string)?|env)[ =][\"']?[\w.-]*(?:pass|pwd)"]),
     (r"(?m)^[\w.*-]{1,100}:(?:54\d\d|6432|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:\"'`<>{}()]{5,64})\r?$", [r":(?:54\d\d|6432|\*):[\w.*-]+:[\w.*-]+:"]),
     # `IDENTIFIED BY '...'`, `WITH PASSWORD '...'`, `requirepass ...`, `<password>...</password>`
-    (r"(?i)(?:\bidentified[ \t]+by|\b\w{0,20}password|[:\"'-]\w{0,20}password[\"']?,)[ \t]+['\"]([^'\"\s\\]{5,64})['\"]", [r"(?:identified[ \t]+by|password[\"']?,?)[ \t]+['\"]"]),
-    (r"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|PassPhrase|enable[ \t]+(?:secret|password)|snmp-server[ \t]+community)[ \t]+([^\"'`\s<>{}()%$\\]{5,64})(?:[ \t]+R[OW])?[ \t]*\r?$", [r"(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|passphrase|enable[ \t]+(?:secret|password)|community)[ \t]"]),
+    (r"(?i)(?:\bidentified[ \t]+by|\b\w{0,20}password|\bpsk|[:\"'-]\w{0,20}password[\"']?,)[ \t]+['\"]([^'\"\s\\]{5,64})['\"]", [r"(?:identified[ \t]+by|psk|password[\"']?,?)[ \t]+['\"]"]),
+    (r"(?im)^[ \t]*(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|PassPhrase|enable[ \t]+(?:secret|password)|snmp-server[ \t]+community|(?:radius|tacacs)-server[ \t]+key|username[ \t]+\S{1,40}(?:[ \t]+privilege[ \t]+\d+)?[ \t]+(?:secret|password))[ \t]+([^\"'`\s<>{}()%$\\]{5,64})(?:[ \t]+R[OW])?[ \t]*\r?$", [r"(?:requirepass|masterauth|bindpw|rootpw|ldap_bind_pw|passphrase|(?:enable|username)[ \t][^\n]*(?:secret|password)|community|-server[ \t]+key)[ \t]"]),
     (r"(?i)<(?:\w{0,20})(?:password|passwd|pwd|passphrase)>([^<>\s${}%]{5,64})</", [r"(?:passw(?:or)?d|pwd|passphrase)>"]),
-    (NAMED_VALUE + PASS + VALUE_OF + r"([^\"'\s<>${}%,]{5,64})[\"'\s,}]", [r"(?:pass|pwd)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
+    (NAMED_VALUE + PASS + VALUE_OF + r"([^\"'\s<>${}%,]{5,64})[\"'\s,}<]", [r"(?:pass|pwd)[\w.-]*(?:[\"'>]*,?\s*[\"']?value[\"']?[ \t]*[:=]|</key>)"]),
     # `ConvertTo-SecureString "..."`, `-Password "..."`, `props.put("db.password", "...")`, `redis.auth("...")`
     (r"(?i)\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?" + QUOTED, ["convertto-securestring"]),
+    (r"(?i)password\w{0,20}:\s{1,40}default:[ \t]*[\"']?([^\"'`\s<>{}()%$\\,;!|&*]{6,64})", [r"password\w*:\s+default:"]),
     (r"(?i)[ \t]-\w{0,20}password[ \t]+" + QUOTED, [r"-\w*password[ \t]+[\"']"]),
     ("(?i)" + CALLED + PASS + r"[\w.-]{0,20}[\"'],[ \t]*" + QUOTED, [r"(?:pass|pwd)[\w.-]*[\"'],[ \t]*[\"'`]"]),
     # `user, password = "admin", "..."`
@@ -163,8 +164,8 @@ URL_TOKEN = r"(?i)\bhttps?://([\w-]{20,255})(?::x-oauth-basic|:x-access-token)?@
 # `getConnection(url, "root", "...")`, `ftp.login("me", "...")`
 LOGGING_IN = r"(?:auth|login|logon|credential|password|connect|connection|ftp|pdo|begin|username_pw_set)\w{0,12}(?:(?:::|\.)\w{1,10})?\("
 CALL_WITH_PASSWORD = (
-    r"(?i)\b\w{0,20}" + LOGGING_IN + r"""(?:[^\n"'()]{0,40}|[^\n()]{0,80},[ \t]*)["'][^"'\n]{0,40}["'],[ \t]*(?:some\()?""" + QUOTED,
-    [LOGGING_IN + r"""[^\n]*["'],[ \t]*(?:some\()?["'`]"""],
+    r"(?i)\b\w{0,20}" + LOGGING_IN + r"""(?:[^\n"'()]{0,40}|[^\n()]{0,80},[ \t]*)(?:["'][^"'\n]{0,40}["']|\w{1,20}),[ \t]*(?:some\()?""" + QUOTED,
+    [LOGGING_IN + r"""[^\n]*,[ \t]*(?:some\()?["'`]"""],
 )  # fmt: skip
 # a line of .npmrc
 NPMRC = r"""(?m)(?:^|:)_(?:authToken|password|auth)[ \t]*=[ \t]*["']?([\w+/-]{12,}={0,2})["']?[ \t]*\r?$""", [r"_(?:authtoken|password|auth)[ \t]*="]  # fmt: skip
@@ -182,7 +183,7 @@ PLAIN_PASSWORD = (
 )
 UNQUOTED = r"""(?:passw(?:or)?d|pwd|pass|passphrase|\bpsk|密码|口令)\d?[ \t]*(?::[ \t]|=)[ \t]*[^\s"'`=,;(){}]{6}"""
 # before `key`
-KEYS = r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes|jwt|routing|integration|pagerduty|licen[cs]e)"  # fmt: skip
+KEYS = r"(?:signing|encryption|master|app|account|service|session|storage|subscription|webhook|hmac|fernet|cipher|crypto|aes|jwt|pre_?shared|routing|integration|pagerduty|licen[cs]e)"  # fmt: skip
 SECRET = rf"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth|{KEYS}[_-]?key)\w{{0,20}}"
 
 
@@ -368,12 +369,12 @@ def own_rules() -> list[Rule]:
             r"(?:secret|token|key|auth|signature)[\w.-]*[\"']?(?:,[ \t]*|[ \t]+|\)[ \t]+)[\"']",
             r"(?:jwt\.(?:encode|decode|sign|verify)|signwith)\(", SERVICES + r"(?:\.\w+)?\([^\n]*[\"']", r"variable[ \t]+\"[\w-]*(?:secret|token|key|auth)"]),
         # `name: API_TOKEN` and below it `value: ...`; `<apiKey>...</apiKey>`, `<param name="apiKey">...</param>`
-        (is_plain_token, NAMED_VALUE + KEY_NAME + VALUE_OF + r"([\w=+/~.-]{20,})[\"'\s,}<]", [r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s+[\"']?value[\"']?[ \t]*[:=]"]),
+        (is_plain_token, NAMED_VALUE + KEY_NAME + VALUE_OF + r"([\w=+/~.-]{20,})[\"'\s,}<]", [r"(?:secret|token|key|auth)[\w.-]*[\"'>]*,?\s*[\"']?value[\"']?[ \t]*[:=]", r"(?:secret|token|key)</key>\s*<string>"]),
         (is_plain_token, in_element + r"([\w=+/~.-]{20,})<", [r"(?:secret|token|key)[\"']?>"]),
         # `${TOKEN:-...}`
         (is_plain_token, r"(?i)\$\{[\w.-]{0,40}?" + KEY_NAME + r"[\w.-]{0,20}:[-=]?([\w=+/~.-]{20,})\}", [r"\$\{[\w.-]*(?:secret|token|key|auth)"]),
         # without quotes, alone on its line or behind a header's name, in a URL or on a command line
-        (is_plain_token, r"(?im)^[ \t#/*;>+-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
+        (is_plain_token, r"(?im)^[ \t#/*;>+@-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY_NAME + r"[\w.-]{0,20}[ \t]*(?:=|:)[ \t]*([\w=+/~.-]{20,})[ \t]*\r?$",
             [r"(?:secret|token|key|auth)[\w.-]*[ \t]*(?:=|:)[ \t]*[\w=+/~.-]{20}"]),
         (is_plain_token, r"(?i)(?:--key|(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY_NAME + r")(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})",
             [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"]),
