@@ -115,7 +115,7 @@ PLACES = [
     (r"(?i)(?:^|[a-z0-9]_|[\s\"'$.({[,;]|[a-z](?-i:P))pass(?:_[a-z]{1,12})?" + BECOMES + QUOTED, [r"pass[\w\"'\])]{0,16}[ \t]*(?::=|=>|=|:)"]),
     # `setPassword("...")`, `.withDbPassword('...')`, `auth("user", "...")`
     (r"(?i)(?:set|with|\.)_?\w{0,20}(?:" + PASS + r")\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}[),]", [r"pass[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"]),
-    (r"(?i)\b(?:(?:http_?)?(?:basic|digest)_?auth|auth|credentials?|(?:password)?authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
+    (r"(?i)\b(?:(?:http_?)?(?:basic|digest)_?auth|auth|credentials?|(?:password)?authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=:][ \t]{0,2}\(?[ \t]{0,2}[\"'][\w.@+-]{1,64}[\"'][ \t]{0,2},[ \t]{0,2}" + QUOTED, [r"(?:auth|credentials?|authentication|login)(?:\.\w{1,10})?[ \t]{0,2}[(=:][ \t]{0,2}\(?[ \t]{0,2}[\"']"]),
     (LOOKED_UP + PASS + OR_ELSE + QUOTED, [rf"(?:pass|pwd){OR_LITERAL}"]),
     # `${DB_PASSWORD:-...}`, `@Value("${db.password:...}")`
     (r"(?i)\$\{[\w.-]{0,40}?" + PASS + r"[\w.-]{0,20}:[-=]?([^}\s\"'`$]{5,64})\}", [r"(?:pass|pwd)[\w.-]*:[^}\s]"]),
