@@ -1,6 +1,7 @@
 """No rerun is missed: each rule's fingerprint covers every function that its jobs execute in the tiny experiment."""
 
 from scripts.experiment.fingerprint import FOR_READERS, ROOT, path_of
+from scripts.experiment.optimizers import modules_of_others
 from tests.experiment import proof
 
 
@@ -21,3 +22,6 @@ def test_every_function_that_a_rules_job_executes_is_in_its_fingerprint(finished
     for_readers = {str(path_of(module).relative_to(ROOT)) for module in FOR_READERS}
     missed = {pair for pair in pairs - proof.covered() if pair[0] not in at_import and pair[0][0] not in for_readers}
     assert missed == set()
+    # the stages train with AdamW, so no function of another optimizer's module is part of their code
+    others = {str(path_of(module).relative_to(ROOT)) for module in modules_of_others("adamw")}
+    assert others and not [function for function, _ in pairs if function[0] in others]
