@@ -22,7 +22,7 @@ from scripts.training.planning.resolved_stage import (
     schedule_warnings,
     used_rows,
 )
-from scripts.training.planning.speed import noncausal_over_causal, operations, stage_hours
+from scripts.training.planning.speed import stage_hours
 
 VALIDATION_SHARE = 1 / 3  # of a training row's time: a forward pass alone
 
@@ -99,7 +99,6 @@ def plan_states(inputs: PlanInputs) -> dict:
         "parameters": count_parameters(inputs.known_shape),
         "trainable_parameters": counted.trained,
         "model_states_gib": round(sum(states[:4]) / GIB, 2),
-        "host_gib": round(states.host / GIB, 2),
     }
 
 
@@ -113,42 +112,26 @@ def plan_disk(inputs: PlanInputs, stage: ResolvedStage) -> dict:
     }
 
 
-def digits(value: float) -> float:
-    """The first four digits of a number, as seconds may be hours or milliseconds."""
-    return float(f"{value:.4g}")
-
-
 def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
     """The part of the plan that is about one option: memory part by part, speed, hours."""
-    machine, settings, steps, shape = stage.machine, stage.settings, stage.steps, inputs.known_shape
+    machine, settings, steps = stage.machine, stage.settings, stage.steps
     budget, speed = option.budget, option.speed
     result = {
         "gpu_parts_gib": {part: round(value / GIB, 2) for part, value in budget.gpu.items()} if machine.gpus else {},
         "gpu_gib": round(budget.total / GIB, 2) if machine.gpus else None,
-        "host_parts_gib": {part: round(value / GIB, 2) for part, value in budget.host.items()},
         "host_total_gib": round(sum(budget.host.values()) / GIB, 2),
         "peak": budget.peak,
     }
-    counted = counts(shape, settings, list(inputs.no_rope_layers))
-    work = operations(shape, settings, counted, machine.gradient_checkpointing)
-    if stage.tokens:
-        result["operations"] = stage.tokens * work.model
     if speed is None:
         return result
-    result |= {
-        "tokens_per_second": round(speed.tokens_per_second, 1),
-        "step_seconds": digits(speed.step),
-        "communication_seconds": digits(speed.communication),
-        "offload_seconds": digits(speed.offload),
-    }
+    result["tokens_per_second"] = round(speed.tokens_per_second, 1)
     if speed.mfu is not None:
-        ratio = noncausal_over_causal(shape, settings.sequence_length)
-        result |= {"mfu": round(speed.mfu, 4), "mfu_noncausal": round(speed.mfu * ratio, 4)}
+        result["mfu"] = round(speed.mfu, 4)
     if steps:
         rows = min(settings.eval_rows, inputs.validation_rows or settings.eval_rows)
         scored = steps // stage.eval_every * rows * settings.sequence_length
         hours = stage_hours(speed, steps, scored / speed.tokens_per_second * VALIDATION_SHARE)
-        result |= {"seconds": digits(3600 * hours), "hours": round(hours, 2)}
+        result |= {"seconds": float(f"{3600 * hours:.4g}"), "hours": round(hours, 2)}
     return result
 
 

@@ -1,7 +1,7 @@
 """How long a stage takes: operations, communication, time.
 
 Operations per token follow the causal convention: attention counts the half of the scores that are computed. An MFU
-that counts all of them (as torchtitan's, nanotron's and LLM-Foundry's) is higher by the factor `noncausal_over_causal`.
+that counts all of them (as torchtitan's, nanotron's and LLM-Foundry's) is higher.
 Recomputation under checkpointing is work, but never part of an MFU.
 """
 
@@ -24,7 +24,6 @@ class Operations(NamedTuple):
 
     model: float  # what the mathematics needs: the numerator of an MFU
     recomputed: float  # forward once more under checkpointing
-    base: float  # of plain training of all parameters, causal
 
 
 class Speed(NamedTuple):
@@ -41,10 +40,9 @@ class Speed(NamedTuple):
         return self.compute + self.communication + self.offload
 
 
-def attention_operations(shape: Shape, length: int, causal: bool = True) -> float:
+def attention_operations(shape: Shape, length: int) -> float:
     """Operations per token and forward pass of all layers' scores and sums: 4 x width x positions looked at."""
-    positions = length / 2 if causal else length
-    return 4 * shape.num_hidden_layers * query_width(shape) * positions
+    return 4 * shape.num_hidden_layers * query_width(shape) * length / 2
 
 
 def matrix_parameters(shape: Shape) -> float:
@@ -65,14 +63,7 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: bool)
     updates = 2 * min(counted.trained, matrix_parameters(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * passed_parameters(shape) + attention_operations(shape, settings.sequence_length)
-    without_savings = 6 * matrix_parameters(shape) + 3 * attention_operations(shape, settings.sequence_length)
-    return Operations(forward + backward + updates + extra, again * share * recomputed, without_savings)
-
-
-def noncausal_over_causal(shape: Shape, length: int) -> float:
-    """By what an MFU is higher that counts all of attention's scores."""
-    all_scores = 6 * matrix_parameters(shape) + 3 * attention_operations(shape, length, causal=False)
-    return all_scores / (6 * matrix_parameters(shape) + 3 * attention_operations(shape, length))
+    return Operations(forward + backward + updates + extra, again * share * recomputed)
 
 
 def bandwidth(machine: Machine) -> float:
