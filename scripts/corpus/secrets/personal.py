@@ -121,14 +121,14 @@ def other_address(text: bytes, start: int, end: int) -> bytes:
         return ".".join(octets).encode()
     # the hexadecimal digits in the same groups where they follow
     groups = secret.split(b":")
-    beginning = [b"2001", b"db8".zfill(len(groups[1]))] if len(groups[1]) >= 3 else [b"2001", b"db8"]
-    others = iter(digest.hex().replace("0", "1").encode())
-    result = b":".join(
-        [*beginning, *(re.sub(rb"[0-9a-fA-F]", lambda _: b"%c" % next(others), group) for group in groups[2:])]
-    )
+    others = iter(digest.hex().replace("0", "1"))
+    changed = [b"2001", b"db8".zfill(len(groups[1]))]
+    for group in groups[2:]:
+        changed.append("".join(next(others) for _ in group).encode())
+    result = b":".join(changed)
     if len(result) == len(secret):
         return result
-    return b"2001:db8::1"
+    return f"2001:db8::{digest.hex()[:4]}".encode()
 
 
 def is_phone(text: bytes, start: int, end: int) -> bool:

@@ -108,15 +108,21 @@ def fenced(answer: str) -> list[str]:
         if line is not None and (inside or not ends):
             lines.append(line)
             continue
-        if line is None:  # the last block may end behind its last line of code
-            ends = [number for number, code in enumerate(lines) if code.endswith(opened["marks"]) and code.strip("`~ ")]
-            last = max(ends, default=len(lines))
-            lines = [*lines[:last], *(code.removesuffix(opened["marks"]) for code in lines[last : last + 1])]
+        if line is None:
+            lines = until_marks(lines, opened["marks"])
         if all(code.startswith(opened["indent"]) for code in lines if code.strip()):
             lines = [code.removeprefix(opened["indent"]) for code in lines]
         blocks.append("\n".join(lines if line is None else [*lines, ""]))
         opened = None
     return blocks
+
+
+def until_marks(lines: list[str], marks: str) -> list[str]:
+    """The lines of a block that has no end of its own, up to the last line of code that its marks stand behind."""
+    for number in reversed(range(len(lines))):
+        if lines[number].endswith(marks) and lines[number].strip("`~ "):
+            return [*lines[:number], lines[number].removesuffix(marks)]
+    return lines
 
 
 def block(problem: Problem, answer: str) -> str:

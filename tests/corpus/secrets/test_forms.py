@@ -305,6 +305,7 @@ def test_distinct_addresses_stay_distinct():
         [f"host = '91.{host}.203'" for host in hosts],
         [f"host = '91.{host}.7'" for host in hosts],
         [f"host = '2a02:26f0:{host[:2]}00::b{host[1:2]}3'" for host in hosts[:50]],
+        [f"host = '2620:0:{host[:2]}0f::b{host[1:2]}3'" for host in hosts[:50]],
     ):
         replaced = [replace_secrets(text.encode()).text for text in texts]
         assert len(set(replaced)) == len(set(texts)) and not set(replaced) & {text.encode() for text in texts}
