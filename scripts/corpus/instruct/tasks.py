@@ -27,7 +27,8 @@ SHORT = 5  # lines of a function with a single statement, below which nothing is
 SENTENCE_END = re.compile(r"[.!?。！？][\"')\]”’`*]*$")
 SIGNATURE = re.compile(r".*?(?:\{\s*\n|:\n|$)", re.DOTALL)  # of a function, up to its body
 ASIDE = re.compile(
-    r"(?i)\W*(?:warning|note|todo|fixme|deprecated|overload|see)\b|`+\w+`+ (?:is|are|should|must|may|can)\b"
+    r"(?i)\W*(?:warning|note|todo|fixme|deprecated|overload|see|must|should|cannot|do not|don't|requires|since)\b"
+    r"|`+\w+`+ (?:is|are|should|must|may|can)\b|\W*(?:[\w-]+ )?version\W*[<>=\d]"
 )
 STUB = re.compile(
     r"(?m)^\s*(?:\.\.\.|pass|raise NotImplementedError\b.*|(?:todo|unimplemented)!\(.*"
@@ -73,7 +74,8 @@ def is_complete(sentence: str) -> bool:
 def says_more(function: Function) -> bool:
     """Whether a function's documentation says more than its signature: `Calls a tool by name.` of `call_tool(name)`
     does not, and what begins with a parameter or a warning does not say what the function does."""
-    if ASIDE.match(function.documentation):
+    own_name = re.match(rf"\W*{re.escape(function.name)}\b", function.documentation)  # as Go's documentation begins
+    if ASIDE.match(function.documentation[own_name.end() if own_name else 0 :]):
         return False
     signature = f"{function.name} {function.holder or ''} {SIGNATURE.match(function.source)[0]}"
     parts = WORD.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", signature).lower())

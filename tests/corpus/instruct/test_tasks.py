@@ -131,6 +131,9 @@ TWO = "    b = one(tool)\n    return two(b, name)\n"
         ("Calls a tool by name with arguments.", TWO, False),  # its signature says it
         ("Warning: the list of running tools is not copied here.", TWO, False),
         ("``arguments`` should be plain values like strings or numbers.", TWO, False),
+        ("call_tool must be kept in sync with the scheduler's own list.", TWO, False),  # what others have to do
+        ("Redis-server version >=6.2.0, on every platform.", TWO, False),
+        ("call_tool runs a tool in a thread of its own, and waits for it.", TWO, True),
         ("Runs a tool in a thread of its own, and waits for it.", "    ...\n", False),
         ("Runs a tool in a thread of its own, and waits for it.", "    raise NotImplementedError('later')\n", False),
     ],
