@@ -14,9 +14,7 @@ from typing import Any
 from scripts.common.files import read_cache, write_cache
 from scripts.experiment.arguments import words_of
 from scripts.experiment.fingerprint import ROOT, fingerprint, reach
-from scripts.experiment.optimizers import OPTIMIZERS, modules_of_others
-
-STAGE = "scripts.training.train"
+from scripts.experiment.optimizers import OPTIMIZERS, STAGE, modules_of_others
 
 
 @dataclass(frozen=True)

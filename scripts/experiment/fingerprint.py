@@ -51,7 +51,8 @@ class ModuleParts:
     """What a module consists of.
 
     Attributes:
-        definitions: name → the statements that bind it; `Class.method` for what `members_of` takes out of a class.
+        definitions: name → the statements that bind it; `Class.method` for a member of a class.
+        members: class → the names of what `members_of` takes out of it.
         effects: statements that run at import and are more than a definition, in their order.
         main: the statements of `if __name__ == "__main__"`, which run only in the module that is started.
         imports: name → what it is bound to.
@@ -59,6 +60,7 @@ class ModuleParts:
     """
 
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=dict)
     effects: list[ast.stmt] = field(default_factory=list)
     main: list[ast.stmt] = field(default_factory=list)
     imports: dict[str, Target] = field(default_factory=dict)
@@ -144,13 +146,15 @@ def read_parts(module: str) -> ModuleParts:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
             parts.main += statement.body
             continue
-        names, is_import = bound_names(statement), isinstance(statement, ast.Import | ast.ImportFrom)
+        names, defines = bound_names(statement), only_defines(statement)
+        is_import = isinstance(statement, ast.Import | ast.ImportFrom)
         for name in names:
             parts.definitions.setdefault(name, []).append(statement)
-        if isinstance(statement, ast.ClassDef) and only_defines(statement):
-            for name, member in members_of(statement).items():
-                parts.definitions.setdefault(name, []).append(member)
-        if is_import or not names or not only_defines(statement):
+        if isinstance(statement, ast.ClassDef) and defines:
+            for word, member in members_of(statement).items():
+                parts.members.setdefault(statement.name, []).append(word)
+                parts.definitions.setdefault(f"{statement.name}.{word}", []).append(member)
+        if is_import or not names or not defines:
             if not is_import:
                 parts.effects.append(statement)
             for inner in ast.walk(statement):  # an optional import stands in a `try`
@@ -242,11 +246,11 @@ class ReachableCode:
                 self.definitions.add((module, name))
                 if name != LISTING:  # what it takes of which modules is said where it is called
                     self.queue += [(module, statement) for statement in parts.definitions[name]]
-                for member in [other for other in parts.definitions if other.startswith(f"{name}.")]:
-                    word = member.removeprefix(f"{name}.")
-                    self.waiting.setdefault(word, []).append((module, member))
+                for word in parts.members.get(name, ()):
+                    member = (module, f"{name}.{word}")
+                    self.waiting.setdefault(word, []).append(member)
                     if word in self.words:
-                        self.reach(module, member)
+                        self.reach(*member)
         elif name in parts.imports:
             self.reach_import(module, name, parts.imports[name])
         elif name and path_of(f"{module}.{name}"):

@@ -14,7 +14,7 @@ from pathlib import Path
 from scripts.common.files import read_cache, write_cache
 from scripts.experiment.fingerprint import PACKAGE, ROOT
 from scripts.experiment.fingerprint import fingerprint as computed
-from scripts.experiment.optimizers import modules_of_others
+from scripts.experiment.optimizers import STAGE, modules_of_others
 
 KEPT = Path(".snakemake/stagecraft/fingerprints.json")
 
@@ -44,4 +44,4 @@ def fingerprint(module: str, without: tuple[str, ...] = (), file: Path = KEPT) -
 
 def stage_fingerprint(*optimizers: str) -> str:
     """The fingerprint of stages with these optimizers: without the code of others, which never runs in them."""
-    return fingerprint("scripts.training.train", modules_of_others(*optimizers))
+    return fingerprint(STAGE, modules_of_others(*optimizers))

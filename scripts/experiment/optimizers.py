@@ -11,6 +11,7 @@ from typing import NamedTuple
 ADAMW_BYTES = 8  # two moments in fp32
 # two moments of one byte, each with a scale in fp32 for every 256 of them
 EIGHT_BIT_BYTES = 2 * (1 + 4 / 256)
+STAGE = "scripts.training.train"  # the module that trains with one of them
 
 
 class Optimizer(NamedTuple):

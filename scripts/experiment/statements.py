@@ -69,7 +69,7 @@ def bound_names(statement: ast.stmt) -> list[str]:
 
 
 def members_of(statement: ast.ClassDef) -> dict[str, ast.stmt]:
-    """Take out of a class what counts only where reached code names it: methods, values, settings; `Class.name` → each.
+    """Take out of a class what counts only where reached code names it: methods, values, settings; name → each.
 
     A setting is a field that `Field` makes: records are made by keywords, so one more shifts none.
     """
@@ -87,7 +87,7 @@ def members_of(statement: ast.ClassDef) -> dict[str, ast.stmt]:
             name = inner.target.id
         if name and not name.startswith(("_", "on_")) and name not in HOOKS:
             statement.body.remove(inner)
-            members[f"{statement.name}.{name}"] = inner
+            members[name] = inner
     return members
 
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
 from scripts.experiment.fingerprint import ROOT, path_of
-from scripts.experiment.kept_fingerprints import fingerprint, tree_hash
+from scripts.experiment.kept_fingerprints import fingerprint, stage_fingerprint, tree_hash
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.optimizers import STAGE
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record, to_json
 from scripts.hosts import start
@@ -80,10 +81,21 @@ def script_of(rule) -> tuple[str, str]:
     return Path(rule.snakefile).stem, rule.name
 
 
-def rule_codes(rules) -> dict[str, str]:
-    """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs."""
-    scripts = [script_of(rule) for rule in rules if rule.name != "plan"]
-    return {f"{area}.{name}": fingerprint(module_of(area, name)) for area, name in scripts}
+def rule_codes(rules, optimizers: list[str]) -> dict[str, str]:
+    """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs.
+
+    Args:
+        rules: Snakemake's.
+        optimizers: those of the stages.
+    """
+    codes = {}
+    for area, name in [script_of(rule) for rule in rules if rule.name != "plan"]:
+        module = module_of(area, name)
+        if module == STAGE:
+            codes[f"{area}.{name}"] = stage_fingerprint(*optimizers)
+        else:
+            codes[f"{area}.{name}"] = fingerprint(module)
+    return codes
 
 
 def record_of(job) -> Job:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scripts.experiment import fingerprint
+from scripts.experiment.optimizers import STAGE
 from scripts.experiment.settings.evaluation import Evaluation
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ def rules() -> list[str]:
         name for path in (ROOT / "rules").glob("*.smk") for name in re.findall(r'rint\("([\w.]+)"', path.read_text())
     }
     suites = {f"scripts.evaluation.suites.{name}" for name in Evaluation.model_fields}
-    return sorted(named | {"scripts.training.train"} | {name for name in suites if fingerprint.path_of(name)})
+    return sorted(named | {STAGE} | {name for name in suites if fingerprint.path_of(name)})
 
 
 def functions_in(tree: ast.AST, above: str = "") -> Iterator[tuple[str, ast.AST]]:

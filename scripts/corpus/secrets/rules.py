@@ -61,7 +61,7 @@ FORMS = [
     ("webhook", "<TOKEN>", r"https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d{10,20}/([\w-]{50,80})", "/api/webhooks/", 3),
 ]  # fmt: skip
 
-# Beginnings of tokens; behind one of them stand 16 or more letters, digits and some symbols.
+# Beginnings of tokens; behind one of them stand 13 or more letters, digits and some symbols.
 PREFIXES = (
     "hvs\\.", "hvb\\.", "hvr\\.",  # Vault
     "NRAK-", "NRJS-", "NRII-", "NRRA-", "NRIQ-",  # New Relic
