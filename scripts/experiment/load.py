@@ -22,7 +22,7 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.generation import Generation
-from scripts.experiment.settings.record import HINTS, check_name
+from scripts.experiment.settings.record import HINTS
 
 
 def with_datasets(experiment: Experiment) -> Evaluation:
@@ -39,7 +39,7 @@ def check_suites(experiment: Experiment, name: str) -> None:
 
     Args:
         name: the experiment's file, for errors."""
-    evaluation, checks, known = experiment.evaluation, constants_in("scripts.evaluation.suites", "check"), []
+    evaluation, checks = experiment.evaluation, constants_in("scripts.evaluation.suites", "check")
     for suite, settings in configured(evaluation).items():
         key = f"{name}: evaluation.{suite}"
         if isinstance(settings, Generation) and settings.temperature == 0 and settings.samples > 1:
@@ -48,15 +48,12 @@ def check_suites(experiment: Experiment, name: str) -> None:
             checks[suite](settings, experiment, key)
         if suite == "human":
             continue
-        known += scored_datasets(evaluation, suite)
         for dataset in scored_datasets(evaluation, suite):
             if dataset in experiment.corpus.compose and dataset not in held_out(experiment):
                 raise UserError(
                     f"{name}: corpus.compose.{dataset}.test: 0 leaves nothing to score; raise it, or take {dataset} out"
                     f" of evaluation.{suite}"
                 )
-    for dataset in evaluation.general or ():
-        check_name(f"{name}: evaluation.general", dataset, list(dict.fromkeys(known)))
 
 
 STAGE = "training.train.STAGE"

@@ -24,8 +24,7 @@ from scripts.experiment.settings.training import Base
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 POINTER = b"version https://git-lfs.github.com/"
 INDEX = "model.safetensors.index.json"
-# a manifest and logits that stagecraft wrote beside a model
-OURS = {"manifest.json", "logits.json"}
+OURS = {"manifest.json"}  # what stagecraft writes beside a model
 
 
 def model_files(folder: Path) -> list[Path]:

@@ -3,8 +3,7 @@
     python -m scripts.training.base --tokenizer results/tokens/tokenizer --out results/training/base --seed 42 \
         --settings '{"model": "scratch", "shape": {...}, "no_rope_layers": [3]}'
 
-RoPE is switched off in layers by scripts/training/model/nope.py; a few logits are saved beside the weights for the
-integrity check of scripts/training/model/logits_fingerprint.py.
+RoPE is switched off in layers by scripts/training/model/nope.py.
 """
 
 import logging
@@ -29,7 +28,7 @@ ROPE_THETA = 1_000_000  # of a model from scratch, as of Qwen2's
 
 
 def write_model_manifest(folder: Path) -> dict:
-    """Write the manifest of a model folder, over all files but the fingerprint of its logits."""
+    """Write the manifest of a model folder, over all its other files."""
     return write_manifest(folder, sorted(path.name for path in folder.iterdir() if path.name not in OURS))
 
 
@@ -85,8 +84,8 @@ def copy_or_download(model: str, revision: str | None, out: Path) -> None:
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 
-def load_whole(folder: Path, name: str):
-    """The model in `folder` in float32, with every weight that its config.json asks for.
+def check_loads(folder: Path, name: str) -> None:
+    """Check that transformers loads the model in `folder`, with every weight that its config.json asks for.
 
     Args:
         name: `training.base.model`, for errors.
@@ -100,9 +99,9 @@ def load_whole(folder: Path, name: str):
 
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
-    options = {"dtype": torch.float32, "local_files_only": True, "output_loading_info": True}
+    options = {"dtype": torch.bfloat16, "local_files_only": True, "output_loading_info": True}
     try:
-        model, found = AutoModelForCausalLM.from_pretrained(folder, **options)
+        _, found = AutoModelForCausalLM.from_pretrained(folder, **options)
     except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"training.base.model: {name}: transformers cannot load it: {first}") from error
@@ -112,7 +111,6 @@ def load_whole(folder: Path, name: str):
             f"training.base.model: {name}: {len(missing) + len(other)} weights are not those that its config.json asks"
             f" for, such as {(missing + other)[0]}; give the model its own files"
         )
-    return model
 
 
 def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
@@ -124,7 +122,6 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
     Raises:
         UserError: the model cannot be read, its hash is not `settings.sha256`, or it lacks a layer to change.
     """
-    from scripts.training.model import logits_fingerprint
     from scripts.training.model.nope import convert_to_nope
 
     with new_folder_beside(out) as new_folder:
@@ -142,8 +139,6 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
                 f"training.base.sha256: the content of {settings.model} has {digest}, not {settings.sha256};"
                 " restore the folder, or correct the setting"
             )
-        if (new_folder / logits_fingerprint.NAME).is_file():  # a folder that stagecraft made
-            logits_fingerprint.check(logits_fingerprint.load_float32(new_folder), new_folder)
         if settings.no_rope_layers:
             convert_to_nope(new_folder, settings.no_rope_layers)
         if settings.chat_template:
@@ -151,7 +146,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
         if settings.no_rope_layers or settings.chat_template:
             manifest = write_model_manifest(new_folder)
             digest = content_hash(manifest)
-        logits_fingerprint.save(new_folder, load_whole(new_folder, settings.model))
+        check_loads(new_folder, settings.model)
         publish_files(new_folder, out, last=NAME)
     logging.info(f"base: content {digest}")
     return manifest

@@ -23,7 +23,6 @@ def settings(page: str) -> dict:
 def test_the_experiment_of_the_page_is_valid_and_trains_what_it_says(page):
     experiment = load_experiment(settings(page), page)
     assert experiment.stages["own"].data == "ours_and_replay"
-    assert experiment.evaluation.completion.dataset == "ours" and experiment.evaluation.general == ["general"]
 
 
 def test_the_english_and_the_chinese_page_show_the_same_experiment():

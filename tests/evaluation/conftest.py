@@ -34,8 +34,6 @@ def model_folder(tmp_path_factory):
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    from scripts.training.model import logits_fingerprint
-
     corpus, folder = tmp_path_factory.mktemp("corpus"), tmp_path_factory.mktemp("models") / "tiny"
     records = [{"text": text, "language": language, "sha256": name} for name, (language, text) in TEXTS.items()]
     write_jsonl(corpus / "train.jsonl.zst", records)
@@ -55,7 +53,6 @@ def model_folder(tmp_path_factory):
     Qwen2ForCausalLM(config).save_pretrained(folder)
     names = sorted(path.name for path in folder.iterdir() if path.name != "manifest.json")
     write_manifest(folder, names)
-    logits_fingerprint.save(folder, logits_fingerprint.load_float32(folder))
     return folder
 
 

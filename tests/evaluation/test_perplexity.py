@@ -21,7 +21,6 @@ from scripts.evaluation.suites.perplexity import Settings as Perplexity
 from scripts.evaluation.suites.perplexity import perplexity
 from scripts.experiment.settings.record import to_json
 from scripts.tokens.packing.encoder import Encoded, Encoder
-from scripts.training.model import logits_fingerprint
 from tests.evaluation.conftest import CHATS, TEXTS
 
 SETTINGS = Perplexity(datasets=["code", "instruct"], documents=200, context=64, stride=40)
@@ -199,7 +198,7 @@ def test_a_diverged_model_is_a_one_line_error_and_not_a_number_in_a_table(model_
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     torch.nn.init.constant_(model.model.norm.weight, math.nan)
     model.save_pretrained(broken)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", logits_fingerprint.NAME):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         (broken / name).write_bytes((model_folder / name).read_bytes())
     write_manifest(broken, sorted(path.name for path in broken.iterdir()))
     with pytest.raises(UserError, match="the model has diverged"):

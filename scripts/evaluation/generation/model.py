@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scripts.common.cli import parser
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.evaluation.generation.examples import Prompt
@@ -75,13 +76,12 @@ def load(folder: Path) -> ScoredModel:
     """The model in a folder, ready to be scored.
 
     Raises:
-        UserError: files do not match their manifest, or the loaded model is not the one that was saved.
+        UserError: files do not match their manifest, or a weight is not finite.
     """
     import torch
     from transformers.utils import logging as transformers_logging
 
     from scripts.tokens.packing.encoder import Encoder
-    from scripts.training.model import logits_fingerprint
     from scripts.training.model.loading import load_model
 
     transformers_logging.disable_progress_bar()
@@ -91,7 +91,9 @@ def load(folder: Path) -> ScoredModel:
     if torch.cuda.is_available():
         kind = "cuda"
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
-    logits_fingerprint.check(model, folder)
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise UserError(f"{folder}: the model has diverged: {name} is not finite")
     return ScoredModel(folder, model.to(kind).eval(), encoder)
 
 

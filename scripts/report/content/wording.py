@@ -2,13 +2,58 @@
 
 from pathlib import Path
 
-from scripts.common.text import duration
+from scripts.common.text import duration, enumeration
 from scripts.experiment.layout import Layout
 from scripts.experiment.model_folder import description
-from scripts.report.content.final_model import changes, final_model
-from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, interval, number, table
+from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, interval, number, over, table
 
+HEADLINES = {
+    "met": "All gates are met",
+    "met, not secured": "Met, but not secured",
+    "not measured": "Met as far as it was measured",
+    "not met": "Not met",
+    "no gates": "No gates, no verdict",
+}
 FEW = 10  # fewer equal clusters than these say little about others
+
+
+def final_model(evaluation: dict) -> str:
+    """The last stage; its model is what the run produces."""
+    return list(evaluation["stages"])[-1]
+
+
+def final_rows(evaluation: dict, direction: str) -> list[dict]:
+    """The comparisons over all languages in which the final model is `better`, or `worse`."""
+    about = {"model": final_model(evaluation), "language": "all", "direction": direction}
+    return [row for row in evaluation["comparisons"] if about.items() <= row.items()]
+
+
+def subject(row: dict) -> str:
+    """What a comparison is about: a dataset, such as `code`; for suite `completion` a size, as `line completion`."""
+    if row.get("suite") == "completion":
+        return f"{row['dataset']} completion"
+    return row["dataset"]
+
+
+def worse_on(evaluation: dict) -> list[str]:
+    """What the final model is worse on than a model that it was compared with."""
+    return list(dict.fromkeys(map(subject, final_rows(evaluation, "worse"))))
+
+
+def headline(evaluation: dict) -> str:
+    """The gates' verdict, and on what the final model is worse, which gates may not cover."""
+    verdict, worse = HEADLINES[evaluation["verdict"]], worse_on(evaluation)
+    if not worse or evaluation["verdict"] == "not met":
+        return verdict
+    return f"{verdict}, but {final_model(evaluation)} is worse on {enumeration(worse)}"
+
+
+def tone(evaluation: dict) -> str:
+    """The CSS class of the verdict; `met` only if the final model is worse on nothing."""
+    verdict = evaluation["verdict"]
+    if verdict == "met" and worse_on(evaluation):
+        verdict = "met, not secured"
+    return verdict.replace(", ", "-").replace(" ", "-")
 
 
 def units_note(evaluation: dict) -> str:
@@ -95,7 +140,7 @@ def contamination(words: int, rows: list[dict]) -> str:
 
 
 def summary(evaluation: dict, results: Path) -> str:
-    """The gates, what the final model gained and lost, the verdict, the report's path: lines for a terminal."""
+    """Lines for a terminal: the answer, the gates, what was gained and lost, the verdict, the report's path."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
     rows += [
         (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])
@@ -107,8 +152,14 @@ def summary(evaluation: dict, results: Path) -> str:
     answer = []
     if evaluation["question"]:
         answer = [evaluation["question"]["sentence"]]
+    clear = []
+    for row in [*final_rows(evaluation, "better"), *final_rows(evaluation, "worse")]:
+        change = f"{row['metric'].replace('_', ' ')} {number(row['value'], True)}, {interval(row['interval'], True)}"
+        clear.append(
+            f"{row['model']} against {row['against']}: {row['direction']} on {subject(row)} ({change}{over(row)})"
+        )
     lines = [
-        *map(str, changes(evaluation)),
+        *clear,
         beside_compressor(evaluation),
         f"verdict: {evaluation['verdict']}",
         f"report:  {Layout(results).page}",

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from scripts.evaluation.suites import abouts
-from scripts.report.content import final_model, formatting, wording
+from scripts.report.content import formatting, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
 
@@ -63,9 +63,8 @@ def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
         .get_template(name)
         .render(
             evaluation=evaluation,
-            headline=final_model.headline(evaluation),
-            tone=final_model.tone(evaluation),
-            changes=final_model.changes(evaluation),
+            headline=wording.headline(evaluation),
+            tone=wording.tone(evaluation),
             facts=wording.run_facts(evaluation, dated),
             explanation=wording.explanation(evaluation["gates"]),
             beside_compressor=wording.beside_compressor(evaluation),

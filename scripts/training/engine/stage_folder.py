@@ -20,8 +20,6 @@ from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.parallel import whole_model_loading
 from scripts.training.engine.trainer import StageTrainer
-from scripts.training.model import logits_fingerprint
-from scripts.training.model.loading import merge_adapter
 from scripts.training.model.lora import CONFIG, finish_adapter_folder
 from scripts.training.monitoring.metric_log import summarize_metrics
 
@@ -122,9 +120,6 @@ def publish_stage(
                 shutil.copyfile(origin / name, new_folder / name)  # the tokenizer
         write_end_tokens(new_folder, end_tokens)
         write_manifest(new_folder, sorted(path.name for path in new_folder.iterdir()), **adapter)
-        with whole_model_loading(trainer.args):
-            model = logits_fingerprint.load_float32(origin if adapter else new_folder)
-        logits_fingerprint.save(new_folder, merge_adapter(model, new_folder) if adapter else model)
         shutil.copyfile(work / "metrics.jsonl", new_folder / "metrics.jsonl")
         shutil.copyfile(work / "alerts.jsonl", new_folder / "alerts.jsonl")
         command = shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]])

@@ -12,7 +12,6 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Sm
 from scripts.common.errors import UserError
 from scripts.experiment.settings.training import Base
 from scripts.training.base import base
-from scripts.training.model.logits_fingerprint import check
 from scripts.training.model.nope import convert_to_nope, expand_layers, no_rope_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, scratch
 from tests.training.test_train import run
@@ -220,9 +219,7 @@ def test_the_base_rule_converts_and_checks_the_hash_of_what_it_copied(origin, to
     )
 
 
-def test_a_stage_on_no_rope_layers_moves_these_alone_and_refuses_a_model_that_is_not_what_it_was(
-    tokenizer, shards, tmp_path
-):
+def test_a_stage_on_no_rope_layers_moves_these_alone(tokenizer, shards, tmp_path):
     folder, out = tmp_path / "base", tmp_path / "out"
     base(scratch(no_rope_layers=[1]), 1, tokenizer, folder)
     done = run(folder, shards, tmp_path, steps=2, warmup_steps=1, save_steps=2, trainable="no_rope_layers")
@@ -231,14 +228,6 @@ def test_a_stage_on_no_rope_layers_moves_these_alone_and_refuses_a_model_that_is
     assert after.config.no_rope_layers == [1, 0]
     moved = {name for name, value in after.named_parameters() if not torch.equal(value, before.get_parameter(name))}
     assert moved == set(no_rope_parameters(before))
-    check(after.float(), out)
-    saved = json.loads((folder / "logits.json").read_text())
-    saved["logits"]["float32"][0][0] += 0.1
-    (folder / "logits.json").write_text(json.dumps(saved))
-    done = run(folder, shards, tmp_path, steps=3)
-    assert done.returncode == 1
-    assert f"error: {folder}: the model as loaded is not the one that was saved" in done.stderr
-    assert "Traceback" not in done.stderr.partition("torch.distributed")[0]
 
 
 def test_the_parameters_of_layers_without_rope_are_listed_whole(qwen, copy):
