@@ -84,11 +84,8 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a fault of the disk while `path`, or something below it, is written into one line.
-
-    Raises:
-        UserError: the disk is full, over quota, read-only or failing, or `path` may not be written.
-    """
+    """Turn a fault of the disk while `path`, or something below it, is written into one line. Raises UserError: the
+    disk is full, over quota, read-only or failing, or `path` may not be written."""
     try:
         yield
     except UserError:

@@ -26,11 +26,8 @@ def flush(path: Path) -> None:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else delete it.
-
-    Raises:
-        UserError: see `disk_errors`.
-    """
+    """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else delete it. Raises
+    UserError: see `disk_errors`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with disk_errors(path):  # inside, so that it gives the free space before the removal
@@ -48,10 +45,7 @@ def atomic(path: Path) -> Iterator[Path]:
 @contextmanager
 def new_folder_beside(out: Path) -> Iterator[Path]:
     """Yield a folder on the disk of `out` for what will be published there; it is removed at the end of the block.
-
-    Raises:
-        UserError: see `disk_errors`.
-    """
+    Raises UserError: see `disk_errors`."""
     with disk_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
@@ -76,11 +70,8 @@ def publish_files(folder: Path, out: Path, last: str) -> None:
 
 
 def write_json(path: Path, value: object, first: Sequence[str] = ()) -> None:
-    """Write `value` as indented JSON with sorted keys, atomically: equal values give equal bytes.
-
-    Args:
-        first: keys of `value` that stand before all others, for people.
-    """
+    """Write `value` as indented JSON with sorted keys, atomically: equal values give equal bytes. `first`: keys of
+    `value` that stand before all others, for people."""
     data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     if first:
         in_order = orjson.loads(data)
@@ -91,11 +82,7 @@ def write_json(path: Path, value: object, first: Sequence[str] = ()) -> None:
 
 
 def read_json(path: Path) -> dict:
-    """The JSON object in `path`.
-
-    Raises:
-        UserError: the file is missing or is not JSON.
-    """
+    """The JSON object in `path`. Raises UserError: the file is missing or is not JSON."""
     try:
         return orjson.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -163,11 +150,8 @@ def write_jsonl(path: Path, records: Iterable[dict]) -> None:
 
 
 def read_jsonl(path: Path) -> Iterator[dict]:
-    """Yield the records of a .jsonl.zst file.
-
-    Raises:
-        UserError: the file is missing, is not zstd, is truncated, or a line is not JSON; the message names the line.
-    """
+    """Yield the records of a .jsonl.zst file. Raises UserError: the file is missing, is not zstd, is truncated, or a
+    line is not JSON; the message names the line."""
     # not zstandard's stream reader, which reads a truncated file without an error
     decompressor, number, rest = zstandard.ZstdDecompressor().decompressobj(), 1, b""
     try:

@@ -24,11 +24,7 @@ class KnownHashes:
         self.changed = False
 
     def sha256(self, path: Path) -> str:
-        """The hex sha256 of a file.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-        """
+        """The hex sha256 of a file. Raises FileNotFoundError: there is no such file."""
         facts = path.stat()
         state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
         name = str(path.absolute())

@@ -21,11 +21,8 @@ def write_manifest(folder: Path, names: list[str], **facts: object) -> dict:
 
 
 def read_manifest(folder: Path) -> dict:
-    """Read the manifest of `folder` and check every file that it lists.
-
-    Raises:
-        UserError: a file is missing, or its size or sha256 is not the manifest's.
-    """
+    """Read the manifest of `folder` and check every file that it lists. Raises UserError: a file is missing, or its
+    size or sha256 is not the manifest's."""
     manifest = read_json(folder / NAME)
     for name, expected in manifest["files"].items():
         path = folder / name

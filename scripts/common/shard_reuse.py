@@ -26,11 +26,8 @@ def is_current(folder: Path, origin: dict) -> bool:
 
 
 def renew(folder: Path, origin: dict, make: Callable[[], object]) -> bool:
-    """Call `make` unless the folder was made from this and is whole; returns whether it was called.
-
-    Args:
-        make: writes the folder's files and, last, its manifest.
-    """
+    """Call `make` unless the folder was made from this and is whole; returns whether it was called. `make`: writes the
+    folder's files and, last, its manifest."""
     if is_current(folder, origin):
         return False
     (folder / MADE_FROM).unlink(missing_ok=True)  # until the new files are whole they are made from nothing

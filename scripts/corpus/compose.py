@@ -89,9 +89,7 @@ def balance_tasks(
     examples: Iterator[dict], weights: dict[str, float], all_required: bool, seed: int, out: Path, dropped: Counter
 ) -> Iterator[dict]:
     """Yield examples so that the tasks' numbers are in proportion to their weights; the scarcest task keeps all.
-
-    Args:
-        all_required: whether a task without examples is an error; if not, it is ignored."""
+    `all_required`: whether a task without examples is an error; if not, it is ignored."""
 
     def limits(counts: dict[str, int]) -> dict[str, int]:
         missing = [task for task in weights if task not in counts]
@@ -179,11 +177,8 @@ def place_of(document: dict) -> dict:
 
 
 def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, processes: int = 1) -> dict:
-    """Write the examples of all splits in `folder` to `out`; returns the manifest.
-
-    Raises:
-        UserError: the documents differ from their manifest; or see `cap_sources` and `balance_tasks`.
-    """
+    """Write the examples of all splits in `folder` to `out`; returns the manifest. Raises UserError: the documents
+    differ from their manifest; or see `cap_sources` and `balance_tasks`."""
     counts = read_manifest(folder)["documents"]
     tasks = {split: Counter() for split in SPLITS}
     written, dropped = Counter(), {split: Counter() for split in SPLITS}

@@ -38,11 +38,8 @@ from scripts.corpus.similarity.signed_documents import (
 
 
 def buckets_of(band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(members, sizes): the rows that share a value with another one, by value, and how many share each.
-
-    Args:
-        band: uint64 [documents], one band of each.
-    """
+    """(members, sizes): the rows that share a value with another one, by value, and how many share each. `band`: uint64
+    [documents], one band of each."""
     order = np.argsort(band, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], band[order][1:] != band[order][:-1]]) if len(band) else order)
     sizes = np.diff(np.append(starts, len(band)))

@@ -39,11 +39,8 @@ def batch_bands(texts: list[bytes]) -> np.ndarray:
 
 
 def signatures(filtered: Path, sources: list[str], out: Path) -> dict:
-    """Write the signatures of the documents of `filtered`/SOURCE for each of `sources`; returns the manifest.
-
-    Raises:
-        UserError: a source's documents are missing or differ from their manifest.
-    """
+    """Write the signatures of the documents of `filtered`/SOURCE for each of `sources`; returns the manifest. Raises
+    UserError: a source's documents are missing or differ from their manifest."""
     manifests = {source: read_manifest(filtered / source) for source in sources}
     progress = Progress(f"signatures {out.name}", "documents", sum(manifest["kept"] for manifest in manifests.values()))
     digests, bands = [np.zeros((0, DIGEST_BYTES), np.uint8)], [batch_bands([])]

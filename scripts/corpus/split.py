@@ -41,11 +41,8 @@ def name_of(document: dict) -> str:
 
 
 def commit_times(folder: Path, history: Path) -> dict[str, int]:
-    """When each document, or the oldest of its removed copies, was first committed (seconds since 1970, UTC).
-
-    Args:
-        folder: folder of the deduplicated documents and rejects.
-        history: folder with a folder of first commits per source."""
+    """When each document, or the oldest of its removed copies, was first committed (seconds since 1970, UTC). `folder`:
+    folder of the deduplicated documents and rejects; `history`: folder with a folder of first commits per source."""
     first, waiting = {}, {}  # by source, of files that stand for a document: path → the document's name
     for document in read_jsonl(folder / DOCUMENTS):
         waiting.setdefault(document["source"], {})[document["path"]] = name_of(document)

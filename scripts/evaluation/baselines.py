@@ -74,11 +74,8 @@ def compressed_size(text: bytes) -> int:
 
 
 def bits_of(example: dict, read: bytes, read_size: int) -> float:
-    """The bits that the scored parts of an example take after `read` and what comes before each.
-
-    Args:
-        read_size: the compressed size of `read`.
-    """
+    """The bits that the scored parts of an example take after `read` and what comes before each. `read_size`: the
+    compressed size of `read`."""
     bits, before, before_size = 0.0, read, read_size
     for context, target in spans(example):
         if context:
@@ -91,11 +88,7 @@ def bits_of(example: dict, read: bytes, read_size: int) -> float:
 
 
 def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json`, and return the latter.
-
-    Raises:
-        UserError: a dataset does not exist.
-    """
+    """Write `items.jsonl.zst` and `scores.json`, and return the latter. Raises UserError: a dataset does not exist."""
     data = test_hashes(datasets, settings.datasets, "perplexity")
     read = training_text(datasets, train)
     read_size, empty_size = compressed_size(read), compressed_size(b"")

@@ -60,11 +60,7 @@ class ContaminationSettings(Record):
 
 
 def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[ProblemText]:
-    """The problems of a suite.
-
-    Raises:
-        UserError: they cannot be read.
-    """
+    """The problems of a suite. Raises UserError: they cannot be read."""
     for dataset in prompts.datasets or ():
         path = datasets / dataset / "test.jsonl.zst"
         for chat in pick_examples(path, prompts.documents, prompts.few_shot):

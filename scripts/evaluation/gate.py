@@ -77,11 +77,8 @@ def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteCompari
 
 
 def evaluate(experiment: Experiment, results: Path) -> dict:
-    """Everything in eval.json except `inputs`.
-
-    Raises:
-        UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
-    """
+    """Everything in eval.json except `inputs`. Raises UserError: scores are missing, malformed or not comparable, or a
+    gate names a language that has no documents."""
     evaluation, stages, settings = experiment.evaluation, experiment.training.train, experiment.evaluation.gate
     seeds, further = models_by_seed(stages), further_models(stages)
     layout, models, models_of = Layout(results), ["base", *stages], scored_models(evaluation, list(stages), further)

@@ -121,11 +121,8 @@ def parsed(value: Any) -> Any:
 
 
 def code_changes(old: str, new: str, module: str, records: Path) -> list[str]:
-    """The functions, classes and constants that differ between two fingerprints of a module.
-
-    Args:
-        records: the folder of the records of code.
-    """
+    """The functions, classes and constants that differ between two fingerprints of a module. `records`: the folder of
+    the records of code."""
     recorded = read_code(old, records)
     if recorded is None:
         return [f"code changed (there is no record of the code {old})"]

@@ -14,11 +14,7 @@ def run_dvc(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def cache_folder() -> Path:
-    """The folder of DVC's cache.
-
-    Raises:
-        UserError: this is no DVC repository, or its configuration is broken.
-    """
+    """The folder of DVC's cache. Raises UserError: this is no DVC repository, or its configuration is broken."""
     result = run_dvc("cache", "dir")
     if result.returncode:
         raise UserError(f"dvc cache dir: {' '.join(result.stderr.split())}")

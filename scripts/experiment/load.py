@@ -35,10 +35,8 @@ def with_datasets(experiment: Experiment) -> Evaluation:
 
 
 def check_suites(experiment: Experiment, name: str) -> None:
-    """Check the suites of an experiment whose evaluation went through `with_datasets`.
-
-    Args:
-        name: the experiment's file, for errors."""
+    """Check the suites of an experiment whose evaluation went through `with_datasets`. `name`: the experiment's file,
+    for errors."""
     evaluation, checks = experiment.evaluation, constants_in("scripts.evaluation.suites", "check")
     for suite, settings in configured(evaluation).items():
         key = f"{name}: evaluation.{suite}"
@@ -85,11 +83,8 @@ WITHOUT_KEY = {
 
 
 def key_hint(key: str, known: list[str]) -> str | None:
-    """What to say about an unknown key; None if nothing is known about it.
-
-    Args:
-        known: the keys at the place where it stands, from which on ours is written.
-    """
+    """What to say about an unknown key; None if nothing is known about it. `known`: the keys at the place where it
+    stands, from which on ours is written."""
     nested = key.split(".")
     if len(nested) > 1 and nested[0] in known:
         return f"keys are nested, not dotted: `{': {'.join(nested)}: ...{'}' * (len(nested) - 1)}`"
@@ -124,11 +119,8 @@ HINTS.append(key_hint)
 
 
 def extended(config: dict, name: str, seen: tuple[str, ...] = ()) -> dict:
-    """An experiment laid over the one that its `extends` names, and that over its own.
-
-    Raises:
-        UserError: such a file is missing or no YAML, or extends itself.
-    """
+    """An experiment laid over the one that its `extends` names, and that over its own. Raises UserError: such a file is
+    missing or no YAML, or extends itself."""
     origin = config.get("extends")
     if not isinstance(origin, str):  # the record says what else is wrong
         return config

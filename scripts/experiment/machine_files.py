@@ -43,11 +43,8 @@ class UniqueKeys(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> dict:
-    """The mapping in a YAML file.
-
-    Raises:
-        UserError: the file is missing, is not YAML, names a key twice or holds no mapping.
-    """
+    """The mapping in a YAML file. Raises UserError: the file is missing, is not YAML, names a key twice or holds no
+    mapping."""
     try:
         value = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -74,18 +71,10 @@ def read_yaml(path: Path) -> dict:
 
 
 def load_machine(path: Path) -> Machine:
-    """A machine file, checked, defaults filled in.
-
-    Raises:
-        UserError: see `read_yaml` and `Record.parse`.
-    """
+    """A machine file, checked, defaults filled in. Raises UserError: see `read_yaml` and `Record.parse`."""
     return Machine.parse(read_yaml(path), str(path))
 
 
 def load_monitoring(path: Path) -> Monitoring:
-    """A monitoring file, checked, defaults filled in.
-
-    Raises:
-        UserError: see `read_yaml` and `Record.parse`.
-    """
+    """A monitoring file, checked, defaults filled in. Raises UserError: see `read_yaml` and `Record.parse`."""
     return Monitoring.parse(read_yaml(path), str(path))

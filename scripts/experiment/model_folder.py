@@ -38,11 +38,7 @@ def model_files(folder: Path) -> list[Path]:
 
 
 def read_object(path: Path) -> dict:
-    """The JSON object in a file of the base.
-
-    Raises:
-        UserError: it is missing, or is none.
-    """
+    """The JSON object in a file of the base. Raises UserError: it is missing, or is none."""
     content = read_json(path)
     if not isinstance(content, dict):
         raise UserError(f"training.base.model: {path}: must hold a JSON object, not {content!r:.40}; copy it again")
@@ -88,11 +84,8 @@ def check_weights(folder: Path) -> None:
 
 
 def weight_map(folder: Path) -> dict[str, str]:
-    """Tensor → its file, as the index of a model in several files says; empty where there is no index.
-
-    Raises:
-        UserError: the index is damaged.
-    """
+    """Tensor → its file, as the index of a model in several files says; empty where there is no index. Raises
+    UserError: the index is damaged."""
     if not (folder / INDEX).is_file():
         return {}
     files = read_object(folder / INDEX).get("weight_map")
@@ -102,11 +95,8 @@ def weight_map(folder: Path) -> dict[str, str]:
 
 
 def tensor_shapes(path: Path) -> dict[str, list[int]]:
-    """Name → shape of the tensors in a file of safetensors, out of its header.
-
-    Raises:
-        UserError: it is none, or cut short.
-    """
+    """Name → shape of the tensors in a file of safetensors, out of its header. Raises UserError: it is none, or cut
+    short."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -183,11 +173,8 @@ def settings_of_base(base: Base) -> dict:
 
 
 def description(base: Mapping[str, str | None]) -> str:
-    """What the base is, in words, for plan and report: a GGUF file's quantized weights are dequantized.
-
-    Args:
-        base: `training.base` as plain values.
-    """
+    """What the base is, in words, for plan and report: a GGUF file's quantized weights are dequantized. `base`:
+    `training.base` as plain values."""
     if base.get("package"):
         return f"{base['package']}, {base['file']}, dequantized to float32"
     if base["model"].endswith(".gguf"):
@@ -196,11 +183,8 @@ def description(base: Mapping[str, str | None]) -> str:
 
 
 def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
-    """The shape of the base; None where neither the settings nor a folder give it.
-
-    Args:
-        vocab_size: of the tokenizer that is learned for a base from scratch.
-    """
+    """The shape of the base; None where neither the settings nor a folder give it. `vocab_size`: of the tokenizer that
+    is learned for a base from scratch."""
     if base.shape is None:
         return shape_of_folder(Path(base.model))
     shape = Shape(**base.shape)

@@ -113,11 +113,8 @@ REQUIRED = SETTINGS[:5]
 
 
 def check_shape(shape: Mapping[str, Any], key: str) -> None:
-    """Check `shape` of the settings.
-
-    Raises:
-        UserError: a key is missing or unknown, or a number is too small; the line starts with `key`.
-    """
+    """Check `shape` of the settings. Raises UserError: a key is missing or unknown, or a number is too small; the line
+    starts with `key`."""
     for name, value in shape.items():
         if name not in SETTINGS:
             raise UserError(f"{key}.{name}: unknown key; {unknown_key_hint(name, SETTINGS)}")

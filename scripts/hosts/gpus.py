@@ -68,10 +68,7 @@ def opened_folder(path: Path) -> Iterator[int]:
 
 def opened(name: str, folder: int) -> int:
     """A descriptor of a lock file in `folder`. Another user's must be opened without O_CREAT (fs.protected_regular).
-
-    Raises:
-        UserError: it is a link, no regular file, or has a second name, under which it may be anybody's.
-    """
+    Raises UserError: it is a link, no regular file, or has a second name, under which it may be anybody's."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         try:
@@ -241,11 +238,8 @@ def take(folder: int, groups: list[list[Card]], count: int) -> tuple[list[Card],
 
 
 def wait(path: Path, groups: list[list[Card]], count: int) -> list[Card]:
-    """Lease `count` cards of one group as soon as they are free, with a line a minute about who holds them.
-
-    Raises:
-        UserError: see `opened_folder`, `opened` and `one_at_a_time`.
-    """
+    """Lease `count` cards of one group as soon as they are free, with a line a minute about who holds them. Raises
+    UserError: see `opened_folder`, `opened` and `one_at_a_time`."""
     reported = -REPORT
     while True:
         with opened_folder(path) as folder:

@@ -40,11 +40,8 @@ class Invocation:
 
 
 def read_invocation(words: list[str] | None = None) -> Invocation:
-    """The command line of this process, or of `words`.
-
-    Raises:
-        UserError: it has `--touch`, which would say of old results that today's settings made them.
-    """
+    """The command line of this process, or of `words`. Raises UserError: it has `--touch`, which would say of old
+    results that today's settings made them."""
     from snakemake.cli import parse_args
 
     if words is None:
@@ -69,11 +66,8 @@ def read_invocation(words: list[str] | None = None) -> Invocation:
 
 
 def check_targets(workflow, targets: list[str]) -> None:
-    """Check that a rule of this name, or one that makes this file, exists for each target.
-
-    Raises:
-        UserError: none does; the line names the closest rule or target.
-    """
+    """Check that a rule of this name, or one that makes this file, exists for each target. Raises UserError: none does;
+    the line names the closest rule or target."""
     names = [rule.name for rule in workflow.rules]
     for target in targets:
         if target in names or Path(target).exists() or any(rule.is_producer(target) for rule in workflow.rules):

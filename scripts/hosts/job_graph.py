@@ -82,12 +82,8 @@ def script_of(rule) -> tuple[str, str]:
 
 
 def rule_codes(rules, optimizers: list[str]) -> dict[str, str]:
-    """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs.
-
-    Args:
-        rules: Snakemake's.
-        optimizers: those of the stages.
-    """
+    """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs. `rules`: Snakemake's;
+    `optimizers`: those of the stages."""
     codes = {}
     for area, name in [script_of(rule) for rule in rules if rule.name != "plan"]:
         module = module_of(area, name)

@@ -21,11 +21,8 @@ JOB_BYTES = 8e9  # of Python, libraries and data, beside the model
 
 
 class Profile:
-    """Resources of a profile, as Snakemake has read them.
-
-    Args:
-        settings: `workflow.resource_settings`; the same in the main process and in its jobs.
-    """
+    """Resources of a profile, as Snakemake has read them. `settings`: `workflow.resource_settings`; the same in the
+    main process and in its jobs."""
 
     def __init__(self, settings):
         self.settings = settings

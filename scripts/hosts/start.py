@@ -63,11 +63,8 @@ def prepare(workflow) -> None:
 
 
 def squeue(fields: str, *options: str) -> list[list[str]]:
-    """The fields of each of the user's jobs, as `squeue --format` names them, separated by `|`.
-
-    Raises:
-        UserError: the queue cannot be read.
-    """
+    """The fields of each of the user's jobs, as `squeue --format` names them, separated by `|`. Raises UserError: the
+    queue cannot be read."""
     line = ["squeue", "--me", "--noheader", *options, "--format", fields]
     done = subprocess.run(line, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -76,11 +73,8 @@ def squeue(fields: str, *options: str) -> list[list[str]]:
 
 
 def queued(folder: Path) -> dict[str, str]:
-    """Job id → rule and wildcards, of the jobs that a Snakemake sent from `folder` and that have not ended.
-
-    Raises:
-        UserError: the queue cannot be read.
-    """
+    """Job id → rule and wildcards, of the jobs that a Snakemake sent from `folder` and that have not ended. Raises
+    UserError: the queue cannot be read."""
     jobs = squeue("%i|%Z|%k")
     return {job: rule for job, work_folder, rule in jobs if work_folder == str(folder) and rule.startswith("rule_")}
 

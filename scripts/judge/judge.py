@@ -29,12 +29,8 @@ LOADED = b"['value', None, None, None]\n"  # the reply of a program that was loa
 
 
 class PythonJudge:
-    """Judges code in Python.
-
-    Args:
-        limits: of one program.
-        packages: what programs and their tests may import beside the standard library.
-    """
+    """Judges code in Python. `limits`: of one program; `packages`: what programs and their tests may import beside the
+    standard library."""
 
     def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages):
         self.sandbox, self.limits, self.packages = sandbox, limits, packages
@@ -64,12 +60,8 @@ class PythonJudge:
     def start(
         self, role: str, problem: Problem, pipe_ends: tuple[int, int], sources: dict[str, str], names: list[str]
     ) -> Program:
-        """Start one of the two processes.
-
-        Args:
-            sources: texts by their paths in the sandbox.
-            names: the names that the tests take from the program, in one text.
-        """
+        """Start one of the two processes. `sources`: texts by their paths in the sandbox; `names`: the names that the
+        tests take from the program, in one text."""
         folders = self.packages.of(problem, role)
         files = {path: text.encode(errors="replace") for path, text in sources.items()}
         arguments = [role, *map(str, pipe_ends), *sources, *names, *folders]
@@ -84,11 +76,7 @@ class PythonJudge:
         )
 
     def verdict(self, tests: Program, program: Program | None) -> Verdict:
-        """The verdict of the tests' process.
-
-        Args:
-            program: the other process; None if there is none.
-        """
+        """The verdict of the tests' process. `program`: the other process; None if there is none."""
         programs = [tests] if program is None else [tests, program]
 
         def program_gone() -> bool:
@@ -218,12 +206,8 @@ class StdioJudge:
 
 
 class Judge:
-    """Judges programs in all languages.
-
-    Args:
-        limits: of one program.
-        packages: what Python programs and their tests may import beside the standard library.
-    """
+    """Judges programs in all languages. `limits`: of one program; `packages`: what Python programs and their tests may
+    import beside the standard library."""
 
     def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE):
         self.limits, self.packages = limits, packages
@@ -264,11 +248,7 @@ class Judge:
         return set()
 
     def check(self, language: str) -> None:
-        """Check that a language can be judged here.
-
-        Raises:
-            UserError: its compiler is not installed.
-        """
+        """Check that a language can be judged here. Raises UserError: its compiler is not installed."""
         if language == "cpp":
             self.cpp.check()
 

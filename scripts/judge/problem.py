@@ -86,22 +86,14 @@ class Problem:
 
 
 def language_of(name: str) -> str:
-    """This project's name for a benchmark's language.
-
-    Raises:
-        ValueError: the language is not supported.
-    """
+    """This project's name for a benchmark's language. Raises ValueError: the language is not supported."""
     if name.lower() not in NAMES:
         raise ValueError(f"language {name!r} is not judged here, only {', '.join(LANGUAGES)}")
     return NAMES[name.lower()]
 
 
 def entry_of(head: str, language: str) -> str:
-    """The name of the last function that begins in `head`.
-
-    Raises:
-        ValueError: none does.
-    """
+    """The name of the last function that begins in `head`. Raises ValueError: none does."""
     names = re.findall(BEGINS[language], head, re.M)
     opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
     if not names or not opened:

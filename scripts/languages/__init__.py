@@ -168,11 +168,7 @@ def completions() -> dict[str, Completion]:
 
 
 def syntax(name: str) -> Syntax:
-    """How a language is parsed.
-
-    Raises:
-        UserError: it has no grammar.
-    """
+    """How a language is parsed. Raises UserError: it has no grammar."""
     if name not in syntaxes():
         raise UserError(f"{name}: no grammar of this language here; there are those of {', '.join(syntaxes())}")
     return syntaxes()[name]

@@ -52,11 +52,8 @@ def category_of(name: str) -> str:
 
 
 def permissive(expression: str, allowed: Collection[str] = ("permissive",)) -> bool:
-    """Whether an SPDX expression lets one choose allowed licences alone; what is unknown is not allowed.
-
-    Args:
-        allowed: the licences that count, in lower case; `permissive` stands for all permissive ones.
-    """
+    """Whether an SPDX expression lets one choose allowed licences alone; what is unknown is not allowed. `allowed`: the
+    licences that count, in lower case; `permissive` stands for all permissive ones."""
     try:
         tree = LICENSING.parse(expression)
     except ExpressionError:

@@ -214,11 +214,7 @@ def write_papers(folder: Path, evidence: dict) -> None:
 
 
 def check_release(folder: Path) -> list[str]:
-    """What is wrong with a release, by its own files.
-
-    Raises:
-        UserError: the folder is no release.
-    """
+    """What is wrong with a release, by its own files. Raises UserError: the folder is no release."""
     for name in PAPERS:
         if not (folder / name).is_file():
             raise UserError(f"{folder / name}: no such file; a release has {', '.join(PAPERS)}")
@@ -273,11 +269,8 @@ def wrong_sums(folder: Path) -> list[str]:
 
 
 def print_check(folder: Path) -> None:
-    """Check a release and print what is wrong, and what a folder alone cannot show.
-
-    Raises:
-        UserError: something is wrong.
-    """
+    """Check a release and print what is wrong, and what a folder alone cannot show. Raises UserError: something is
+    wrong."""
     wrong = check_release(folder)
     for line in wrong:
         print(line)

@@ -63,12 +63,8 @@ def steps(pre_tokenizer: dict) -> tuple[str, ...]:
 
 
 def check_gguf(config: dict, tokenizer: dict) -> None:
-    """Check that llama.cpp can run a model, by its config.json and its tokenizer.json.
-
-    Raises:
-        UserError: it is of another architecture, has layers without RoPE or a scaled one, or a tokenizer that llama.cpp
-            does not know.
-    """
+    """Check that llama.cpp can run a model, by its config.json and its tokenizer.json. Raises UserError: it is of
+    another architecture, has layers without RoPE or a scaled one, or a tokenizer that llama.cpp does not know."""
     kind, rope = config.get("model_type"), config.get("rope_parameters") or {}
     converter = "run llama.cpp's own convert_hf_to_gguf.py on the released folder, or leave `gguf` out"
     if kind not in ARCHITECTURES:

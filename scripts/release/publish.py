@@ -37,11 +37,7 @@ RAW = "data/raw"
 
 
 def dvc(*arguments: str) -> str:
-    """Run DVC, its progress on the terminal; return its stdout.
-
-    Raises:
-        UserError: DVC failed; it printed why.
-    """
+    """Run DVC, its progress on the terminal; return its stdout. Raises UserError: DVC failed; it printed why."""
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:

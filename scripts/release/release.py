@@ -96,10 +96,7 @@ def pieces_of(datasets: list[Path]) -> list[str]:
 
 def samples_of(layout: Layout, model: str, datasets: list[str], scored: dict) -> Samples:
     """What the model is compared on: texts and chats of the datasets, greedy completions and documents of the suites.
-
-    Args:
-        scored: `evaluation` of the experiment.
-    """
+    `scored`: `evaluation` of the experiment."""
     folders = [layout.dataset(name) for name in datasets]
     chats, by_id = [], {}
     for name, folder in zip(datasets, folders, strict=True):
@@ -221,11 +218,8 @@ def shard_folders(experiment: dict, layout: Layout, chain: list[str]) -> list[Pa
 
 
 def release(stage: str, model: Path, results: Path, settings: Release, out: Path) -> dict:
-    """Write the folder `out` and return its manifest.
-
-    Raises:
-        UserError: a comparison with the trained model fails, or llama.cpp cannot run such a model.
-    """
+    """Write the folder `out` and return its manifest. Raises UserError: a comparison with the trained model fails, or
+    llama.cpp cannot run such a model."""
     layout = Layout(results)
     evaluation = read_json(layout.evaluation)
     experiment = evaluation["inputs"]["experiment"]

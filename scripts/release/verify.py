@@ -48,12 +48,8 @@ def files_without_provenance(index: Index) -> list[str]:
 
 
 def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
-    """Compare all files in these folders with their provenance, and all checkpoints with their markers.
-
-    Args:
-        folders: top folders, relative to the repository, such as `results`.
-        report: called with a line about what is read next.
-    """
+    """Compare all files in these folders with their provenance, and all checkpoints with their markers. `folders`: top
+    folders, relative to the repository, such as `results`; `report`: called with a line about what is read next."""
     index, hashes = Index(folders), KnownHashes(Path(os.devnull))  # knows nothing, so that everything is read
     wrong = [*index.damaged.values()]
     names = chain.from_iterable(made.files for made in index.jobs.values())

@@ -94,11 +94,8 @@ def funnel_of(funnel: FunnelCounts, manifest: dict) -> dict[str, int]:
 
 
 def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[str, dict]:
-    """The card of each dataset.
-
-    Args:
-        settings: `compose`, the settings of each dataset, and `packed` and `mixed`, the names of the folders of rows.
-        sources: the columns of each row of the sources table, by name."""
+    """The card of each dataset. `settings`: `compose`, the settings of each dataset, and `packed` and `mixed`, the
+    names of the folders of rows; `sources`: the columns of each row of the sources table, by name."""
     layout, cards = Layout(results), {}
     for name, dataset in settings["compose"].items():
         manifest, is_own = read_json(layout.dataset(name) / MANIFEST), dataset["kind"] in OWN

@@ -171,11 +171,7 @@ def date_of(results: Path, evaluation: dict) -> str:
 
 
 def render(results: Path) -> str:
-    """The HTML page of the results root `results`.
-
-    Raises:
-        UserError: a file that it shows is missing or malformed.
-    """
+    """The HTML page of the results root `results`. Raises UserError: a file that it shows is missing or malformed."""
     evaluation = read_evaluation(results)
     inputs, models = evaluation["inputs"], list(dict.fromkeys(["base", *evaluation["stages"]]))
     logs = {stage: read_metrics(Layout(results).model(stage) / "metrics.jsonl") for stage in evaluation["stages"]}

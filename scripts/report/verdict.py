@@ -19,11 +19,8 @@ from scripts.report.content.wording import summary
 
 
 def verdict(results: Path) -> None:
-    """Log the summary and copy eval.json, byte for byte, to the results root.
-
-    Raises:
-        UserError: a gate is not met, and the experiment's `evaluation.gate.fail` is true.
-    """
+    """Log the summary and copy eval.json, byte for byte, to the results root. Raises UserError: a gate is not met, and
+    the experiment's `evaluation.gate.fail` is true."""
     layout, evaluation = Layout(results), read_evaluation(results)
     logging.info(f"done\n\n{summary(evaluation, results)}\n")
     unmet = [gate["name"] for gate in evaluation["gates"] if gate["outcome"].startswith("not met")]

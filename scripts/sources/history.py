@@ -59,11 +59,7 @@ CHUNK = 1 << 20
 
 
 def output(repository: Path, *arguments: str) -> Iterator[bytes]:
-    """Yield the parts of git's output, which zero bytes terminate.
-
-    Raises:
-        UserError: git failed.
-    """
+    """Yield the parts of git's output, which zero bytes terminate. Raises UserError: git failed."""
     with tempfile.TemporaryFile() as errors:
         process, rest = git_process(repository, *arguments, stdout=subprocess.PIPE, stderr=errors), b""
         try:
@@ -128,11 +124,8 @@ def first_commits(location: str, commit: str, work: Path, max_seconds: float) ->
 
 
 def history(source: PinnedSource, out: Path) -> dict:
-    """Write the first commits of a source's files to the folder `out`; returns the manifest.
-
-    Raises:
-        UserError: the source is not of kind git, or its history cannot be read completely.
-    """
+    """Write the first commits of a source's files to the folder `out`; returns the manifest. Raises UserError: the
+    source is not of kind git, or its history cannot be read completely."""
     if source.kind != "git":
         raise UserError(f"source {source.name}: of kind {source.kind}, which has no history; a split by time needs git")
     out.mkdir(parents=True, exist_ok=True)

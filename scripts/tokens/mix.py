@@ -46,12 +46,8 @@ def pieces_of(shards: Shards, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def write_pieces(parts: list[Shards], owner: np.ndarray, rows: np.ndarray, out: Path, split: str) -> np.ndarray:
-    """Write the pieces and the names of their documents; returns int64 [rows], the tokens of each row.
-
-    Args:
-        owner: int64 [rows], the number of the part of each row.
-        rows: int64 [rows], its number in that part.
-    """
+    """Write the pieces and the names of their documents; returns int64 [rows], the tokens of each row. `owner`: int64
+    [rows], the number of the part of each row; `rows`: int64 [rows], its number in that part."""
     all_pieces, names, used_tokens = [], [], np.zeros(len(rows), np.int64)
     for number, shards in enumerate(parts):
         places = np.flatnonzero(owner == number)
@@ -133,12 +129,8 @@ def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int
 
 
 def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
-    """Mix the rows of the folders by the mixture's parts into `out`; returns the manifest.
-
-    Raises:
-        UserError: a folder is not what its manifest says, the parts have other lengths or tokenizers, or see
-            `mixture_rows`.
-    """
+    """Mix the rows of the folders by the mixture's parts into `out`; returns the manifest. Raises UserError: a folder
+    is not what its manifest says, the parts have other lengths or tokenizers, or see `mixture_rows`."""
     manifests = {name: read_manifest(folder) for name, folder in folders.items()}
     first, *other_folders = folders
     for name in other_folders:

@@ -236,11 +236,8 @@ def pack_split(
 
 
 def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
-    """Pack the train and validation splits of `dataset` into `out`; returns the manifest.
-
-    Raises:
-        UserError: `length` is below 2, files differ from their manifest, or no targets are left to train on.
-    """
+    """Pack the train and validation splits of `dataset` into `out`; returns the manifest. Raises UserError: `length` is
+    below 2, files differ from their manifest, or no targets are left to train on."""
     if length < 2:
         raise UserError(f"--length: {length}: must be at least 2, one token to read and one to predict")
     fim = read_manifest(dataset).get("fim")

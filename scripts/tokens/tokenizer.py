@@ -101,11 +101,7 @@ def texts(paths: list[Path]) -> Iterator[tuple[str, str]]:
 
 
 def sample(paths: list[Path], megabytes: float) -> Iterator[str]:
-    """Yield the sampled texts of .jsonl.zst files, in the files' order.
-
-    Raises:
-        UserError: the files hold no text.
-    """
+    """Yield the sampled texts of .jsonl.zst files, in the files' order. Raises UserError: the files hold no text."""
     progress = Progress("tokenizer: measuring", "documents")
     documents = []
     for language, text in texts(paths):
@@ -155,11 +151,8 @@ def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
 
 
 def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
-    """Learn a tokenizer from the train splits in `folders` and write it as transformers' AutoTokenizer loads it.
-
-    Raises:
-        UserError: the splits differ from their manifests, or hold too little text.
-    """
+    """Learn a tokenizer from the train splits in `folders` and write it as transformers' AutoTokenizer loads it. Raises
+    UserError: the splits differ from their manifests, or hold too little text."""
     for folder in folders:
         read_manifest(folder)
     paths = [split_file(folder, "train") for folder in folders]
@@ -173,11 +166,8 @@ def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
 
 
 def copy(model: Path, out: Path) -> None:
-    """Copy the tokenizer of a model folder.
-
-    Raises:
-        UserError: it has no tokenizer.json, or one that the tokenizers library cannot load, or no end token.
-    """
+    """Copy the tokenizer of a model folder. Raises UserError: it has no tokenizer.json, or one that the tokenizers
+    library cannot load, or no end token."""
     files = TokenizerFiles(model)
     tokenizer = load_library(files)
     files.end  # noqa: B018 - raises where no file names one

@@ -68,11 +68,8 @@ def train(
     threads: int,
     folders: Folders,
 ) -> None:
-    """Run one stage to its end, from its newest whole checkpoint if it has one. On all ranks.
-
-    Raises:
-        UserError: an input is missing or not what its manifest says, or the settings do not fit it or the machine.
-    """
+    """Run one stage to its end, from its newest whole checkpoint if it has one. On all ranks. Raises UserError: an
+    input is missing or not what its manifest says, or the settings do not fit it or the machine."""
     # the stage's numbers, from its settings, the model that it starts from, and its rows
     origin, shards = read_manifest(folders.origin), read_manifest(folders.shards)
     check_validation(name, settings, folders.shards, shards)

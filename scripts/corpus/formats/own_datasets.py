@@ -51,10 +51,7 @@ FIRST = 1000  # chats of each file that are looked at before the first job
 def chat_of(
     record: object, record_place: str, columns: Mapping[str, str] | None = None
 ) -> tuple[list[dict], str | None]:
-    """(the messages of a record, the reason why it is dropped or None).
-
-    Args:
-        columns: of the settings."""
+    """(the messages of a record, the reason why it is dropped or None). `columns`: of the settings."""
     if isinstance(record, BadRecord):
         raise record
     turns = []
@@ -89,10 +86,7 @@ def chat_of(
 
 def chat_with_group(record: object, record_place: str, columns: Mapping[str, str]) -> tuple[dict, str | None]:
     """As `chat_of`, with the messages as `{"messages": ...}`, and the value in the field `columns.group` as `group`.
-
-    Raises:
-        BadRecord: see `chat_of`; or the field is named, and the record has no value there.
-    """
+    Raises BadRecord: see `chat_of`; or the field is named, and the record has no value there."""
     messages, reason = chat_of(record, record_place, columns)
     if "group" not in columns:
         return {"messages": messages}, reason
@@ -117,11 +111,8 @@ def check_other_keys(message: dict, role: object, place: str) -> None:
 
 
 def content_of(content: object, place: str) -> str:
-    """A message's text: a string, or a list of parts of type text, which are joined.
-
-    Raises:
-        BadRecord: it is something else, or a part is, as an image.
-    """
+    """A message's text: a string, or a list of parts of type text, which are joined. Raises BadRecord: it is something
+    else, or a part is, as an image."""
     if isinstance(content, list):
         for number, part in enumerate(content, 1):
             known = isinstance(part, dict) and part.get("type") in TEXTS and isinstance(part.get("text"), str)
@@ -137,11 +128,8 @@ def content_of(content: object, place: str) -> str:
 
 
 def check_first_chats(settings: ChatDataset | TextDataset) -> None:
-    """Check the first chats of each .jsonl file, before any job; `compose` checks them all.
-
-    Raises:
-        BadRecord: none of them is a chat; it is the first one's.
-    """
+    """Check the first chats of each .jsonl file, before any job; `compose` checks them all. Raises BadRecord: none of
+    them is a chat; it is the first one's."""
     if not isinstance(settings, ChatDataset) or not settings.path:
         return
     for path in files_of(Path(settings.path)):
@@ -160,11 +148,8 @@ def check_first_chats(settings: ChatDataset | TextDataset) -> None:
 
 
 def text_of(record: object, record_place: str, column: str) -> tuple[str, str | None]:
-    """(the text of a record, the reason why it is dropped or None).
-
-    Raises:
-        UserError: the record has no such column, or the column holds no text.
-    """
+    """(the text of a record, the reason why it is dropped or None). Raises UserError: the record has no such column, or
+    the column holds no text."""
     if not isinstance(record, dict) or column not in record:
         present = ", ".join(record) if isinstance(record, dict) else type(record).__name__
         raise UserError(f"{record_place}: no column or field {column!r}; it has: {present}; see `text_column`")

@@ -45,11 +45,8 @@ def is_saved_dataset(path: Path) -> bool:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file `path`, or the files below the folder `path`, sorted; hidden files are left out.
-
-    Raises:
-        UserError: there is no file, or one whose format is not supported.
-    """
+    """The file `path`, or the files below the folder `path`, sorted; hidden files are left out. Raises UserError: there
+    is no file, or one whose format is not supported."""
     if path.is_file():
         files = [path]
     elif path.is_dir():
@@ -117,11 +114,8 @@ def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object
 
 
 def json_list(path: Path) -> Iterator[tuple[int, object]]:
-    """(number, value) of each record in a file that holds one JSON list.
-
-    Raises:
-        UserError: it is not JSON, not a list, or larger than `MAX_JSON` bytes.
-    """
+    """(number, value) of each record in a file that holds one JSON list. Raises UserError: it is not JSON, not a list,
+    or larger than `MAX_JSON` bytes."""
     if path.stat().st_size > MAX_JSON:
         raise UserError(f"{path}: larger than {MAX_JSON >> 30} GiB; write it as JSON lines (.jsonl)")
     try:
@@ -216,11 +210,8 @@ def hub_dataset(name: str, revision: str, split: str) -> Iterator[tuple[int, obj
 
 
 def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, object]]:
-    """(file or dataset, id, record) of every record that a dataset's settings name, in order.
-
-    Raises:
-        UserError: something cannot be read; the message names file and line.
-    """
+    """(file or dataset, id, record) of every record that a dataset's settings name, in order. Raises UserError:
+    something cannot be read; the message names file and line."""
     if settings.hub:
         for number, record in hub_dataset(settings.hub, settings.revision, settings.split):
             yield settings.hub, f"{settings.split}:{number}", record

@@ -62,11 +62,7 @@ class Stream:
 
 
 def number(field: bytes, base: int = 8) -> int:
-    """A non-negative number in a header field.
-
-    Raises:
-        ValueError: the field holds no digits.
-    """
+    """A non-negative number in a header field. Raises ValueError: the field holds no digits."""
     digits = field.strip(b"\0 ") or b"0"
     if not digits.isdigit():
         raise ValueError(f"{field!r} is not a number")

@@ -72,11 +72,8 @@ def decode_detected(raw: bytes, encodings: list[str]) -> tuple[str, str]:
 
 
 def code_cells(text: str) -> str:
-    """The code cells of a notebook in their order, an empty line between them; outputs and prose are left out.
-
-    Raises:
-        Dropped: `notebook`, if the text is none.
-    """
+    """The code cells of a notebook in their order, an empty line between them; outputs and prose are left out. Raises
+    Dropped: `notebook`, if the text is none."""
     try:
         notebook = orjson.loads(text)
         # version 3 had its cells in sheets, and called the source `input`

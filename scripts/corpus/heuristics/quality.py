@@ -104,11 +104,8 @@ class Dropped(Exception):
 
 
 def decode(raw: bytes) -> tuple[bytes, str]:
-    """A file's content as (UTF-8 bytes, text), without a byte order mark; its lines end with a line feed.
-
-    Raises:
-        Dropped: `encoding` or `binary`.
-    """
+    """A file's content as (UTF-8 bytes, text), without a byte order mark; its lines end with a line feed. Raises
+    Dropped: `encoding` or `binary`."""
     raw = raw.removeprefix(BOM)
     if b"\r" in raw and raw.count(b"\r") - raw.count(b"\r\n") > raw.count(b"\n"):
         raw = LONE_RETURN.sub(b"\n", raw)  # lines that end with a carriage return alone, as on the first Macintosh

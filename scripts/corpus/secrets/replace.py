@@ -225,11 +225,8 @@ class SecretReplacer:
         self.documents, self.kinds = 0, Counter()
 
     def replace(self, document: dict, raw: bytes) -> bytes:
-        """Replace the secrets in a document's text, whose UTF-8 is `raw`; returns its UTF-8 then.
-
-        Raises:
-            Dropped: `redaction`, where the document parsed before and does not then.
-        """
+        """Replace the secrets in a document's text, whose UTF-8 is `raw`; returns its UTF-8 then. Raises Dropped:
+        `redaction`, where the document parsed before and does not then."""
         cleaned, counts, spans = replace_secrets(raw)
         if counts:
             if broken(raw, cleaned, spans, document):

@@ -50,11 +50,7 @@ def problem_of(path: Path, name: str, record: object) -> ProblemText:
 
 
 def read_problems(paths: list[Path]) -> list[ProblemText]:
-    """The problems of all files.
-
-    Raises:
-        UserError: a file cannot be read, or a record holds no text.
-    """
+    """The problems of all files. Raises UserError: a file cannot be read, or a record holds no text."""
     found = []
     for path in paths:
         for name, record in read_records(path):

@@ -74,12 +74,8 @@ def sequences(text, start, end, words, recent, hashes):
 
 @njit(cache=True)
 def sketch(text, offsets, words, factors, summands, bands, values):
-    """The bands of each text, uint64 [texts, bands]; NO_WORDS in all of a text without words.
-
-    Args:
-        text: uint8 [bytes] of all texts, one after the other.
-        offsets: int64 [texts + 1].
-    """
+    """The bands of each text, uint64 [texts, bands]; NO_WORDS in all of a text without words. `text`: uint8 [bytes] of
+    all texts, one after the other; `offsets`: int64 [texts + 1]."""
     longest = 0
     for number in range(len(offsets) - 1):
         longest = max(longest, offsets[number + 1] - offsets[number])

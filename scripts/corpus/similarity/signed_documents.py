@@ -29,11 +29,8 @@ class SignedSource:
 
 
 def signed_sources(folders: list[Path]) -> list[SignedSource]:
-    """The sources of the signatures in `folders`, in the order of the documents' numbers.
-
-    Raises:
-        UserError: a file is missing or differs from its manifest.
-    """
+    """The sources of the signatures in `folders`, in the order of the documents' numbers. Raises UserError: a file is
+    missing or differs from its manifest."""
     found = []
     for folder in folders:
         for source in read_manifest(folder)["sources"]:
@@ -42,11 +39,8 @@ def signed_sources(folders: list[Path]) -> list[SignedSource]:
 
 
 def check_signed(filtered: Path, sources: list[SignedSource], names: list[str]) -> None:
-    """Compare the documents below `filtered` with those that the signatures are of.
-
-    Raises:
-        UserError: the sources are not those of `names`, or a source has other documents now.
-    """
+    """Compare the documents below `filtered` with those that the signatures are of. Raises UserError: the sources are
+    not those of `names`, or a source has other documents now."""
     known = {source.name: source.sha256 for source in sources}
     for name in names:
         if known.pop(name, None) != read_manifest(filtered / name)["files"][DOCUMENTS]["sha256"]:

@@ -17,11 +17,7 @@ MAX_ERROR_SHARE = 0.1
 
 @cache
 def grammar(language: str) -> tuple[Parser, Query]:
-    """The parser and the query of a language.
-
-    Raises:
-        UserError: there is no grammar of it.
-    """
+    """The parser and the query of a language. Raises UserError: there is no grammar of it."""
     rules = syntax(language)
     tree_sitter_language = Language(rules.grammar())
     return Parser(tree_sitter_language), Query(tree_sitter_language, rules.query)

@@ -16,11 +16,7 @@ LARGEST = 2 << 30
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a file, gzipped or not, one after the other.
-
-    Raises:
-        UserError: as `unpacked`.
-    """
+    """The lines of a file, gzipped or not, one after the other. Raises UserError: as `unpacked`."""
     read = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -42,20 +38,12 @@ def too_large(path: Path) -> str:
 
 
 def unpacked(path: Path) -> str:
-    """The text of a file, gzipped or not.
-
-    Raises:
-        UserError: it is missing, damaged, too large or not text.
-    """
+    """The text of a file, gzipped or not. Raises UserError: it is missing, damaged, too large or not text."""
     return "".join(lines(path))
 
 
 def records(path: Path) -> Iterator[tuple[str, object]]:
-    """(place for error lines, record) of each record of a file.
-
-    Raises:
-        UserError: the file is not JSON.
-    """
+    """(place for error lines, record) of each record of a file. Raises UserError: the file is not JSON."""
     begun = False
     for number, line in enumerate(lines(path), 1):
         if not line.strip():

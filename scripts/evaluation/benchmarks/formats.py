@@ -63,11 +63,8 @@ class TextsOnly(pickle.Unpickler):
 
 
 def private(text: str) -> list[dict]:
-    """The private cases of a record.
-
-    Raises:
-        ValueError: they are neither JSON nor base64 of a compressed pickle of JSON.
-    """
+    """The private cases of a record. Raises ValueError: they are neither JSON nor base64 of a compressed pickle of
+    JSON."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -225,11 +222,8 @@ def check_text(problem: Problem) -> None:
 
 
 def problems_of(benchmark: Benchmark) -> list[Problem]:
-    """The problems of a benchmark that an experiment scores.
-
-    Raises:
-        UserError: its file cannot be read, or it names a problem that the file does not hold.
-    """
+    """The problems of a benchmark that an experiment scores. Raises UserError: its file cannot be read, or it names a
+    problem that the file does not hold."""
     problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore)}
     for key in ("ids", "exclude", "few_shot"):
         unknown = [name for name in getattr(benchmark, key) or () if name not in problems]
@@ -254,10 +248,7 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
 
 def format_of(record: object, place: str) -> str:
     """The name of the format of a record: of those whose fields it has, the one that knows the most of the others.
-
-    Raises:
-        UserError: there is none.
-    """
+    Raises UserError: there is none."""
     matching = [
         name
         for name, known_format in FORMATS.items()

@@ -24,11 +24,7 @@ def code_lines(text: str) -> list[str]:
 
 
 class Answers:
-    """Answers by number, searched for in many texts.
-
-    Args:
-        answers: number → text with at least one line that is not empty.
-    """
+    """Answers, searched for in many texts. `answers`: number → text with at least one line that is not empty."""
 
     def __init__(self, answers: dict[int, str]):
         self.by_first_line = defaultdict(list)  # first line → (number, lines)
@@ -47,11 +43,8 @@ class Answers:
 
 
 def in_training(tasks: list[Task], datasets: Path, train: list[str], label: str) -> set[int]:
-    """The indices of the tasks whose answers occur in a training document.
-
-    Raises:
-        UserError: a dataset does not match its manifest.
-    """
+    """The indices of the tasks whose answers occur in a training document. Raises UserError: a dataset does not match
+    its manifest."""
     answers, overlapping = Answers({number: task.answer for number, task in enumerate(tasks)}), set()
     counts = {dataset: read_manifest(datasets / dataset)["examples"]["train"] for dataset in train}
     progress = Progress(label, "training examples", sum(counts.values()))

@@ -59,11 +59,8 @@ def whole_lines(first: Node, last: Node, lines: list[str]) -> bool:
 
 
 def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
-    """The regions of a file, each once; none if too much of it does not parse.
-
-    Args:
-        max_lines: most lines of a function; it has at least two.
-    """
+    """The regions of a file, each once; none if too much of it does not parse. `max_lines`: most lines of a function;
+    it has at least two."""
     root, lines, all_regions = tree(text, language), text.split("\n"), {}
     if root is None or "\r" in text:
         return []
@@ -93,12 +90,8 @@ def cut(text: str, region: Region) -> Parts:
 
 
 def region_end(size: str, language: str, indentation: str, text: str) -> int | None:
-    """The number of characters of `text` inside the region; None if it does not leave it.
-
-    Args:
-        size: `line` or `function`.
-        indentation: what stands before the region's first line, on that line.
-    """
+    """The number of characters of `text` inside the region; None if it does not leave it. `size`: `line` or `function`;
+    `indentation`: what stands before the region's first line, on that line."""
     if size == "line":
         end = text.find("\n")
         return None if end < 0 else end

@@ -67,10 +67,7 @@ def from_record(record: dict) -> Iterator[Generation]:
 
 
 def read_generations(path: Path, problems: list[Problem], base: bool = False) -> list[Generation]:
-    """All generations of a file.
-
-    Args:
-        base: whether the benchmark has only EvalPlus' base tests."""
+    """All generations of a file. `base`: whether the benchmark has only EvalPlus' base tests."""
     try:
         generations = list(generations_in(path, problems, base))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -41,11 +41,7 @@ class Case(NamedTuple):
 
 
 def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
-    """The sha256 of each dataset's test file.
-
-    Raises:
-        UserError: a dataset does not exist.
-    """
+    """The sha256 of each dataset's test file. Raises UserError: a dataset does not exist."""
     hashes = {}
     for dataset in names:
         if not (datasets / dataset / NAME).is_file():
@@ -57,10 +53,7 @@ def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
 
 def pick_examples(path: Path, documents: int, without: Sequence[str] | None = None) -> list[dict]:
     """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id.
-
-    Args:
-        without: ids of examples that are never picked.
-    """
+    `without`: ids of examples that are never picked."""
     kept = defaultdict(list)  # language → heap with the largest hash on top
     for number, record in enumerate(read_jsonl(path)):
         if record["id"] in (without or ()):
@@ -122,11 +115,7 @@ def text_of(example: dict) -> str:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases of a file.
-
-    Raises:
-        UserError: there is none, or one is incomplete or in a language without a grammar.
-    """
+    """The cases of a file. Raises UserError: there is none, or one is incomplete or in a language without a grammar."""
     cases = []
     for name, case in read_yaml(path).items():
         if not isinstance(case, dict) or set(case) != {"language", "prompt", "keywords"}:

@@ -57,12 +57,8 @@ class ScoredModel(NamedTuple):
 
 
 def arguments(doc: str, settings: type[Record], seed: bool = True) -> argparse.ArgumentParser:
-    """The command line of a suite: a model folder, its settings and where to write.
-
-    Args:
-        settings: the record of `--settings`.
-        seed: whether the suite draws anything.
-    """
+    """The command line of a suite: a model folder, its settings and where to write. `settings`: the record of
+    `--settings`; `seed`: whether the suite draws anything."""
     p = parser(doc)
     p.add_argument("--model", type=Path, required=True, help="model folder")
     p.add_argument("--settings", type=settings.from_json, required=True, help="the suite's settings, as JSON")
@@ -73,11 +69,8 @@ def arguments(doc: str, settings: type[Record], seed: bool = True) -> argparse.A
 
 
 def load(folder: Path) -> ScoredModel:
-    """The model in a folder, ready to be scored.
-
-    Raises:
-        UserError: files do not match their manifest, or a weight is not finite.
-    """
+    """The model in a folder, ready to be scored. Raises UserError: files do not match their manifest, or a weight is
+    not finite."""
     import torch
     from transformers.utils import logging as transformers_logging
 

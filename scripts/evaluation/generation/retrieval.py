@@ -52,10 +52,7 @@ class Search:
 
 class Pieces:
     """Documents cut into pieces of some lines, each found by its words and by those of its file's path: for prompts.
-
-    Args:
-        documents: `id` (the path) and `text` of the training split.
-    """
+    `documents`: `id` (the path) and `text` of the training split."""
 
     LINES, COUNT = 12, 3  # of a piece, and pieces before a prompt
 

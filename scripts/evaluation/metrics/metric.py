@@ -112,12 +112,8 @@ def by_language(items: list[dict], summary: Callable[[list[dict]], dict]) -> dic
 
 
 def score_line(name: str, dataset: str, suite: Suite, score: dict) -> str:
-    """A log line for one dataset, as `qa instruct: exact match 0.310, f1 0.520 over 200 documents`.
-
-    Args:
-        name: of the suite.
-        score: what `summarize` returns.
-    """
+    """A log line for one dataset, as `qa instruct: exact match 0.310, f1 0.520 over 200 documents`. `name`: of the
+    suite; `score`: what `summarize` returns."""
     values = {metric: score[metric] for metric in suite.metrics}
     metrics = ", ".join(
         f"{metric.replace('_', ' ')} {'not measured' if value is None else f'{value:.3f}'}"

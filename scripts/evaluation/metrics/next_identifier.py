@@ -32,12 +32,8 @@ def names_in(text: bytes, language: str) -> list[tuple[int, int]]:
 def count_identifiers(
     encoded: Encoded, hits: np.ndarray, encoder: Encoder, languages: list[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many names each document has, and how many of them are right.
-
-    Args:
-        hits: bool [tokens], whether each token was the likeliest one.
-        languages: of each document.
-    """
+    """How many names each document has, and how many of them are right. `hits`: bool [tokens], whether each token was
+    the likeliest one; `languages`: of each document."""
     counted, right = np.zeros(len(languages), np.int64), np.zeros(len(languages), np.int64)
     for number, language in enumerate(languages):
         first, last = encoded.offsets[number], encoded.offsets[number + 1]

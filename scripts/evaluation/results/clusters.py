@@ -58,12 +58,8 @@ def module_of(test: PurePosixPath, modules: list[PurePosixPath]) -> PurePosixPat
 
 
 def sums_by_cluster(columns: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """float64 [clusters, width]: the sums of the documents' columns.
-
-    Args:
-        columns: float64 [documents, width].
-        numbers: int [documents], as `clusters` returns them.
-    """
+    """float64 [clusters, width]: the sums of the documents' columns. `columns`: float64 [documents, width]; `numbers`:
+    int [documents], as `clusters` returns them."""
     sums = np.zeros((numbers.max() + 1, columns.shape[1]))
     np.add.at(sums, numbers, columns)
     return sums

@@ -60,11 +60,8 @@ def with_retrieval(layout: Layout, dataset: str, documents: Documents, items: di
 
 
 def mean_of(ids: list[str], sums: list[list[float]], unit: str, confidence: float) -> dict | None:
-    """The mean of a value from 0 to 1, with its interval over clusters of documents; None where there is none.
-
-    Args:
-        sums: of each document, the sum of its values and their number.
-    """
+    """The mean of a value from 0 to 1, with its interval over clusters of documents; None where there is none. `sums`:
+    of each document, the sum of its values and their number."""
     if not ids:
         return None
     by_cluster = sums_by_cluster(np.array(sums, dtype=np.float64), clusters(ids, unit))
@@ -158,11 +155,7 @@ def compare_conditions(
 
 
 def answer(directions: dict[str, str]) -> str:
-    """One of `ANSWERS`.
-
-    Args:
-        directions: by name of the difference: `better`, `worse` or `cannot tell`.
-    """
+    """One of `ANSWERS`. `directions`: by name of the difference: `better`, `worse` or `cannot tell`."""
     if "retrieval" not in directions:
         return {"better": "fine-tuning helps", "worse": "fine-tuning harms"}.get(
             directions["fine-tuning"], "cannot tell"

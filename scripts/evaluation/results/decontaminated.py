@@ -11,11 +11,8 @@ from scripts.evaluation.results.items import AGAIN, Documents
 
 
 def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dict[str, dict[str, str]]) -> dict:
-    """Read overlaps.json, and check that it is about the problems that were scored.
-
-    Args:
-        scored: suite → dataset → scored documents.
-        data: suite → dataset → sha256 of its file, as in scores.json."""
+    """Read overlaps.json, and check that it is about the problems that were scored. `scored`: suite → dataset → scored
+    documents; `data`: suite → dataset → sha256 of its file, as in scores.json."""
     overlaps = read_json(path)
     try:
         rows = {(suite, dataset): overlaps["suites"][suite][dataset] for suite in scored for dataset in scored[suite]}

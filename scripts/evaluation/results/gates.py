@@ -67,10 +67,7 @@ def result(
 
 def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
     """A gate on a figure of a stage's summary.json: met, not met or not measured; such a figure has no interval.
-
-    Args:
-        summaries: with each seed; the worst figure decides.
-    """
+    `summaries`: with each seed; the worst figure decides."""
     name = "eval_loss"
     if gate.metric != "loss":
         name = gate.metric

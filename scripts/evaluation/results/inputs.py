@@ -42,11 +42,8 @@ def installed(package: str) -> str | None:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of each file that a folder's manifest names, by file name.
-
-    Raises:
-        UserError: the manifest is missing or malformed.
-    """
+    """The sha256 of each file that a folder's manifest names, by file name. Raises UserError: the manifest is missing
+    or malformed."""
     path = folder / MANIFEST
     try:
         return {name: file["sha256"] for name, file in read_json(path)["files"].items()}
@@ -118,11 +115,8 @@ def settings_of(made: Provenance) -> dict | None:
 
 
 def expected_settings(made: Provenance, output: Path, view: ExperimentView) -> dict | None:
-    """The settings that the experiment gives a job today; None for one without, or that is not checked.
-
-    Args:
-        output: the job's first.
-    """
+    """The settings that the experiment gives a job today; None for one without, or that is not checked. `output`: the
+    job's first."""
     experiment, folder = view.experiment, output.parent.name
     match made.rule:
         case "filter":

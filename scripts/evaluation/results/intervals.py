@@ -99,12 +99,8 @@ def degrees_of_freedom(effective: float) -> float:
 
 
 def estimate(values: np.ndarray, effective: float, confidence: float) -> Estimate:
-    """The mean of values, one a cluster, with its interval and p.
-
-    Args:
-        values: float64 [clusters], at least 2.
-        effective: for how many equal clusters they count.
-    """
+    """The mean of values, one a cluster, with its interval and p. `values`: float64 [clusters], at least 2;
+    `effective`: for how many equal clusters they count."""
     value, freedom = float(values.mean()), degrees_of_freedom(effective)
     error = standard_error(values, freedom)
     if error == 0:
@@ -247,10 +243,7 @@ def holm(values: list[float]) -> list[float]:
 
 def correct(rows: list[dict], confidence: float, unknown: str) -> None:
     """Give comparisons their p corrected for all of them as `holm`, None without a p; what it does not show is unknown.
-
-    Args:
-        unknown: the `direction` of a comparison that the corrected p does not show, whatever its own interval says.
-    """
+    `unknown`: the `direction` of a comparison that the corrected p does not show, whatever its own interval says."""
     measured = [row for row in rows if row["p"] is not None]
     for row in rows:
         row["holm"] = None

@@ -49,11 +49,8 @@ class ScoredModel(NamedTuple):
 
 
 def read_items(path: Path, suite: Suite) -> Items:
-    """The items of one model.
-
-    Raises:
-        UserError: the file is unreadable, or an item is incomplete, repeated or holds a value that is not a number.
-    """
+    """The items of one model. Raises UserError: the file is unreadable, or an item is incomplete, repeated or holds a
+    value that is not a number."""
     items = {}
     for number, item in enumerate(read_jsonl(path), 1):
         try:
@@ -107,11 +104,8 @@ def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[st
 
 
 def read_scoring(path: Path, folder: Path) -> dict:
-    """How a model was scored, from scores.json: hashes of model and data, versions, device, engine, settings.
-
-    Raises:
-        UserError: another model was scored than the one now in `folder`.
-    """
+    """How a model was scored, from scores.json: hashes of model and data, versions, device, engine, settings. Raises
+    UserError: another model was scored than the one now in `folder`."""
     scores = read_json(path)
     sha256 = sha256_file(folder / "manifest.json")
     if scores.get("model_sha256") != sha256:

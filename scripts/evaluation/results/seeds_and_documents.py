@@ -65,12 +65,8 @@ def p_value(value: float, parts: Parts) -> float:
 
 
 def compare_seeds(differences: np.ndarray, effective: float, confidence: float) -> Estimate:
-    """The mean of paired differences over seeds and documents, for other seeds and other documents.
-
-    Args:
-        differences: float64 [seeds, documents], at least 2 of each.
-        effective: for how many equal ones the documents count.
-    """
+    """The mean of paired differences over seeds and documents, for other seeds and other documents. `differences`:
+    float64 [seeds, documents], at least 2 of each; `effective`: for how many equal ones the documents count."""
     value, parts = float(differences.mean()), parts_of(differences, effective)
     half = half_width(parts, 1 - confidence)
     return Estimate(value, [value - half, value + half], p_value(value, parts))

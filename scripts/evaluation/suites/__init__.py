@@ -63,10 +63,7 @@ def configured(evaluation: Record) -> dict[str, Record]:
 
 def suites_of(settings: Mapping[str, dict | None]) -> dict[str, Suite]:
     """The figures and metrics of suites; `latency` has none, as its metrics are no functions of sums over items.
-
-    Args:
-        settings: of each suite, as an experiment or eval.json holds them; other keys are ignored.
-    """
+    `settings`: of each suite, as an experiment or eval.json holds them; other keys are ignored."""
     found = {}
     for name, suite in in_report_order(constants_in(__name__, "SUITE")).items():
         if settings.get(name) is not None:
@@ -75,11 +72,8 @@ def suites_of(settings: Mapping[str, dict | None]) -> dict[str, Suite]:
 
 
 def scored_models(evaluation: Record, stages: list[str], further: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The models that each configured suite scores; `human` is left out until a sheet is filled.
-
-    Args:
-        further: models of a stage's further seeds, of which there is neither latency nor a sheet.
-    """
+    """The models that each configured suite scores; `human` is left out until a sheet is filled. `further`: models of a
+    stage's further seeds, of which there is neither latency nor a sheet."""
     models, measured = {}, constants_in(__name__, "SUITE")
     for name, settings in configured(evaluation).items():
         paired = name in measured and getattr(measured[name], "paired", True)

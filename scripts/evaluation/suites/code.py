@@ -86,11 +86,8 @@ def prompts(settings: Settings) -> dict:
 
 
 def check(settings: Settings, experiment, key: str) -> None:
-    """Check pass@k and the benchmark files.
-
-    Raises:
-        UserError: k exceeds the samples, a file is missing, or two have one name; the line starts with `key`.
-    """
+    """Check pass@k and the benchmark files. Raises UserError: k exceeds the samples, a file is missing, or two have one
+    name; the line starts with `key`."""
     if max(settings.k) > settings.samples:
         raise UserError(f"{key}.k: pass@{max(settings.k)} needs as many `samples`, not {settings.samples}")
     files = {}

@@ -56,11 +56,8 @@ class Settings(Record):
 
 
 def check(settings: Settings, experiment, key: str) -> None:
-    """Check that people rate outputs that a suite generates, and that their sheets are there.
-
-    Raises:
-        UserError: the suite is not configured, or a sheet is not there; the line starts with `key`.
-    """
+    """Check that people rate outputs that a suite generates, and that their sheets are there. Raises UserError: the
+    suite is not configured, or a sheet is not there; the line starts with `key`."""
     if getattr(experiment.evaluation, settings.of) is None:
         raise UserError(f"{key}.of: {settings.of} is not configured; add evaluation.{settings.of}")
     raters = {}

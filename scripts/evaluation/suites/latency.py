@@ -192,11 +192,8 @@ def read_latency(folder: Path, settings: Settings, seed: int, confidence: float)
 
 
 def latency(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
-    """Write `items.jsonl.zst`, the runs, and `scores.json`, and return the latter.
-
-    Raises:
-        UserError: the model's files do not match their manifest, or see `time_runs`.
-    """
+    """Write `items.jsonl.zst`, the runs, and `scores.json`, and return the latter. Raises UserError: the model's files
+    do not match their manifest, or see `time_runs`."""
     import torch
 
     from scripts.evaluation.generation.transformers_engine import ENGINE

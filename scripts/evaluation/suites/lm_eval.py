@@ -72,11 +72,8 @@ def files(settings: Settings) -> list[str]:
 
 
 def check(settings: Settings, experiment, key: str) -> None:
-    """Check the form of the tasks' names; whether lm-eval has them is known only when the suite runs.
-
-    Raises:
-        UserError: one is malformed, or the folder of tasks is not there; the line starts with `key`.
-    """
+    """Check the form of the tasks' names; whether lm-eval has them is known only when the suite runs. Raises UserError:
+    one is malformed, or the folder of tasks is not there; the line starts with `key`."""
     if settings.include_path is not None and not Path(settings.include_path).is_dir():
         raise UserError(f"{key}.include_path: no folder {settings.include_path}")
     for number, task in enumerate(settings.tasks):

@@ -106,11 +106,8 @@ def small(settings: Settings, items: int) -> dict:
 
 
 def summary(items: list[dict]) -> dict:
-    """`{"documents", "tokens", "bytes", "perplexity", "bits_per_byte"}` over items.
-
-    Raises:
-        UserError: nothing was scored, or the model is broken.
-    """
+    """`{"documents", "tokens", "bytes", "perplexity", "bits_per_byte"}` over items. Raises UserError: nothing was
+    scored, or the model is broken."""
     nll, tokens = sum(item["nll"] for item in items), sum(item["tokens"] for item in items)
     size = sum(item["bytes"] for item in items)
     place = f"dataset {items[0]['dataset']}"
@@ -166,11 +163,8 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
 
 
 def perplexity(folder: Path, datasets: Path, settings: Settings, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
-
-    Raises:
-        UserError: a dataset does not exist or has no test example, or files do not match their manifest.
-    """
+    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter. Raises UserError: a
+    dataset does not exist or has no test example, or files do not match their manifest."""
     hashes = test_hashes(datasets, settings.datasets, "perplexity")
     model = load(folder)
     items, scores = [], {}

@@ -64,22 +64,14 @@ def check_own_dataset(settings: ChatDataset | TextDataset, key: str) -> None:
 
 
 def check_dataset_sources(experiment: Experiment, sources: dict[str, Record]) -> None:
-    """Check that each dataset's sources are in the table.
-
-    Raises:
-        UserError: one is not.
-    """
+    """Check that each dataset's sources are in the table. Raises UserError: one is not."""
     for dataset, settings in experiment.corpus.compose.items():
         for number, source in enumerate(getattr(settings, "sources", None) or ()):
             check_name(f"corpus.compose.{dataset}.sources.{number}", source, list(sources))
 
 
 def dated_sources(experiment: Experiment, sources: dict[str, Record]) -> list[str]:
-    """The sources whose history is read: all with a split by time, else none.
-
-    Raises:
-        UserError: one has no history.
-    """
+    """The sources whose history is read: all with a split by time, else none. Raises UserError: one has no history."""
     if experiment.corpus.split.by != "time":
         return []
     undated = next((source for source in sources.values() if source.kind != "git"), None)

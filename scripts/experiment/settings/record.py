@@ -67,11 +67,8 @@ def unknown_key_hint(key: str, known: list[str]) -> str:
 
 
 def check_name(key: str, value: str, names: Iterable[str]) -> None:
-    """Refuse a `value` that is not one of `names`; of many names the error shows those that resemble it.
-
-    Raises:
-        UserError: it is not; the line starts with `key`.
-    """
+    """Refuse a `value` that is not one of `names`; of many names the error shows those that resemble it. Raises
+    UserError: it is not; the line starts with `key`."""
     known = list(names)
     if value in known:
         return
@@ -133,20 +130,14 @@ class Record(BaseModel):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The record in a script's `--settings`; for argparse's `type`.
-
-        Raises:
-            UserError: the text is not JSON, or not such a record.
-        """
+        """The record in a script's `--settings`; for argparse's `type`. Raises UserError: the text is not JSON, or not
+        such a record."""
         return parse_json(cls, text)
 
 
 def parse_json(kind: Any, text: str) -> Any:
-    """The record in a script's `--settings`, where `kind` is a Record or a union of Records.
-
-    Raises:
-        UserError: the text is not JSON, or not such a record.
-    """
+    """The record in a script's `--settings`, where `kind` is a Record or a union of Records. Raises UserError: the text
+    is not JSON, or not such a record."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:

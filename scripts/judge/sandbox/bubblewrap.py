@@ -157,10 +157,7 @@ class Sandbox:
 
     def run(self, argv: list[str], limits: Limits, stdin: bytes = b"", **options) -> Program:
         """Start a program, write `stdin` (more than a pipe holds only if the program reads it), wait for its end.
-
-        Args:
-            options: see `start`.
-        """
+        `options`: see `start`."""
         reading, writing = os.pipe()
         with os.fdopen(writing, "wb") as pipe:
             try:

@@ -138,31 +138,19 @@ class Tests:
 
 
 class CppJudge:
-    """Judges programs in C++.
-
-    Args:
-        limits: of one program.
-    """
+    """Judges programs in C++. `limits`: of one program."""
 
     def __init__(self, sandbox: Sandbox, limits: Limits):
         self.sandbox, self.limits = sandbox, limits
         self.lock, self.kept = Lock(), OrderedDict()
 
     def check(self) -> None:
-        """Check that the compiler is there.
-
-        Raises:
-            UserError: it is not installed.
-        """
+        """Check that the compiler is there. Raises UserError: it is not installed."""
         if not shutil.which("g++"):
             raise UserError(f"evaluation.code: cpp problems need g++; install it ({PACKAGES})")
 
     def judge(self, problem: Problem, code: str) -> Verdict:
-        """The verdict on a program.
-
-        Raises:
-            UserError: the compiler is not installed.
-        """
+        """The verdict on a program. Raises UserError: the compiler is not installed."""
         tests = self.tests(problem)
         if isinstance(tests, Verdict):
             return tests
@@ -240,11 +228,7 @@ class CppJudge:
         return self.sandbox.start(["/run/program"], limits, files={"/run/program": program}, stdin=stdin, stdout=stdout)
 
     def verdict(self, judge: Program, called: Program | None) -> Verdict:
-        """The verdict of the tests' program.
-
-        Args:
-            called: the candidate's; None if there is none.
-        """
+        """The verdict of the tests' program. `called`: the candidate's; None if there is none."""
         programs = [judge] if called is None else [judge, called]
         wait(programs, lambda: not judge.open and not (judge.code == GONE and programs[-1].open))
         if judge.code == 0:

@@ -81,11 +81,7 @@ class MemoryGroups:
         return None
 
     def create(self, limit: int) -> MemoryGroup:
-        """A group with a limit in bytes.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """A group with a limit in bytes. Raises OSError: it cannot be made."""
         for number in NUMBERS:
             folder = self.parent / f"stagecraft-{os.getpid()}-{number}"
             # a process of the same number, which was killed, may have left one behind

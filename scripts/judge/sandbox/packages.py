@@ -90,11 +90,7 @@ class Packages:
 
     @classmethod
     def from_environment(cls, environment: str | None) -> "Packages":
-        """The packages of an environment.
-
-        Raises:
-            UserError: it is no environment of this Python.
-        """
+        """The packages of an environment. Raises UserError: it is no environment of this Python."""
         if environment is None:
             return cls()
         folder = Path(environment, "lib", VERSION, "site-packages")

@@ -70,11 +70,7 @@ os._exit(0)
 
 
 def succeeded(sandbox: Sandbox) -> list[str]:
-    """The attempts that succeeded; none if the sandbox isolates.
-
-    Raises:
-        UserError: the program could not start.
-    """
+    """The attempts that succeeded; none if the sandbox isolates. Raises UserError: the program could not start."""
     name, variable = secrets.token_hex(8), f"STAGECRAFT_{secrets.token_hex(4)}"
     with closing(socket.create_server(("127.0.0.1", 0))) as tcp, closing(socket.socket(socket.AF_UNIX)) as unix:
         unix.bind("\0" + name)
@@ -93,11 +89,7 @@ def succeeded(sandbox: Sandbox) -> list[str]:
 
 
 def sandbox() -> Sandbox:
-    """A sandbox in the first mode that isolates.
-
-    Raises:
-        UserError: no mode does.
-    """
+    """A sandbox in the first mode that isolates. Raises UserError: no mode does."""
     if not shutil.which("bwrap"):
         raise UserError("evaluation.code: generated code is run only in a sandbox; install bubblewrap (bwrap)")
     reason = ""

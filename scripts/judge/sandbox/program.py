@@ -84,11 +84,8 @@ class Program:
                 self.kill("output")
 
     def kill(self, limit: str | None = None) -> None:
-        """Kill it: bubblewrap's monitor takes the namespace's first process with it, and that all others.
-
-        Args:
-            limit: the one that was exceeded.
-        """
+        """Kill it: bubblewrap's monitor takes the namespace's first process with it, and that all others. `limit`: the
+        one that was exceeded."""
         self.killed_for = self.killed_for or limit
         self.process.kill()
 

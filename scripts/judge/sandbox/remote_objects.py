@@ -49,12 +49,8 @@ class Channel:
 
 
 class RemoteReference:
-    """Represents in the judge an object that stays with the candidate.
-
-    Args:
-        number: of the object, or a name of the candidate's.
-        about: its class, and the operators that the class says it defines.
-    """
+    """Represents in the judge an object that stays with the candidate. `number`: of the object, or a name of the
+    candidate's; `about`: its class, and the operators that the class says it defines."""
 
     def __init__(self, request, number, about=("", ())):
         for name, value in {"request": request, "number": number, "about": about}.items():
@@ -121,11 +117,7 @@ REFUSED = []
 
 
 def refused(reason: str):
-    """Note, where no test can hide it, that the tests cannot be judged.
-
-    Raises:
-        Refused: always.
-    """
+    """Note, where no test can hide it, that the tests cannot be judged. Raises Refused: always."""
     REFUSED.append(reason)
     raise Refused(reason)
 
@@ -204,11 +196,8 @@ class Caller:
         raise exception_of(name, text, Raised)
 
     def changed(self, arguments: tuple, changed: tuple, returned: bool) -> None:
-        """Make what the candidate did to its arguments happen to the tests' own.
-
-        Args:
-            returned: whether the call also gave a result.
-        """
+        """Make what the candidate did to its arguments happen to the tests' own. `returned`: whether the call also gave
+        a result."""
         self.depends |= returned
         if self.applying:
             positional, named = arguments

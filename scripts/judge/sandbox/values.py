@@ -53,11 +53,7 @@ VIEWS = {"dict_keys": "keys", "dict_values": "values", "dict_items": "items"}
 
 
 def literal(value: object, refer) -> str:
-    """Source text of a value.
-
-    Args:
-        refer: writes an object of any other class.
-    """
+    """Source text of a value. `refer`: writes an object of any other class."""
     if value is None:
         return "None"
     value_type = type(value)

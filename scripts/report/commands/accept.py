@@ -20,10 +20,8 @@ from scripts.hosts.provenance_records import ProvenanceRecords
 
 
 def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str]:
-    """(fingerprint of the code that made a job's outputs, today's), where nothing else of the job changed.
-
-    Args:
-        codes: the folder of the records of code."""
+    """(fingerprint of the code that made a job's outputs, today's), where nothing else of the job changed. `codes`: the
+    folder of the records of code."""
     record = record_of(job)
     name, module = record.title, record.module
     for path in job.output:

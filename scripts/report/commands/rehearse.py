@@ -108,12 +108,8 @@ def small_suites(evaluation: Evaluation) -> dict:
 
 
 def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: Path, base: Path) -> dict:
-    """The experiment file of a rehearsal: what it changes, laid over the file at `path`.
-
-    Args:
-        folder: the results root of the rehearsal.
-        base: where the small base model is, unless the experiment makes its base from scratch.
-    """
+    """The experiment file of a rehearsal: what it changes, laid over the file at `path`. `folder`: the results root of
+    the rehearsal; `base`: where the small base model is, unless the experiment makes its base from scratch."""
     training = experiment.training
     if training.base.model == "scratch":
         small = {"shape": {"num_hidden_layers": 2}}
@@ -156,11 +152,7 @@ def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> Non
 
 
 def rehearse(profile: str, configfile: Path | None) -> None:
-    """Run a rehearsal to its end.
-
-    Raises:
-        UserError: a setting or file of the user's is wrong, or a job failed.
-    """
+    """Run a rehearsal to its end. Raises UserError: a setting or file of the user's is wrong, or a job failed."""
     path, experiment = experiment_of(profile, configfile)
     settings = read_yaml(Path(profile) / "config.yaml")
     machine_path = Path(f"config/machines/{settings.get('default-resources', {}).get('machine', 'local')}.yaml")

@@ -70,11 +70,8 @@ def clones_below(folder: Path, depth: int = DEPTH) -> list[Path]:
 
 
 def look(path: Path) -> Clone:
-    """The newest commit of a clone, its day and its files by language.
-
-    Raises:
-        UserError: it has no commit, or is a partial clone.
-    """
+    """The newest commit of a clone, its day and its files by language. Raises UserError: it has no commit, or is a
+    partial clone."""
     with tempfile.TemporaryDirectory() as work:
         commit = newest(path, Path(work))
         day = run_git(Path(work), "log", "-1", "--format=%cs", commit).stdout.strip()
@@ -255,11 +252,8 @@ def write(path: Path, text: str) -> None:
 
 
 def start(given: Path, profile: str) -> None:
-    """Write what an experiment needs, print its plan and the command that runs it.
-
-    Raises:
-        UserError: there is nothing to train on, or the experiment's file is there already.
-    """
+    """Write what an experiment needs, print its plan and the command that runs it. Raises UserError: there is nothing
+    to train on, or the experiment's file is there already."""
     if not given.is_file() and not given.is_dir():
         raise UserError(f"{given}: no such file or folder")
     if not os.access(given, os.R_OK):

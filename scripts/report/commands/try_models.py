@@ -23,11 +23,8 @@ CHARACTERS = 1500  # of the file before the place
 
 
 def text_before(place: str) -> tuple[str, str]:
-    """(the path, the text before the line) of `FILE:LINE`, lines counted from 1.
-
-    Raises:
-        UserError: it names no line of a file.
-    """
+    """(the path, the text before the line) of `FILE:LINE`, lines counted from 1. Raises UserError: it names no line of
+    a file."""
     path, _, line = place.rpartition(":")
     if not path or not line.isdigit():
         raise UserError(f"--at {place}: must be FILE:LINE, as scripts/cli.py:60")
@@ -40,11 +37,8 @@ def text_before(place: str) -> tuple[str, str]:
 
 
 def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | None = None) -> str:
-    """Training code that resembles the query; empty where the experiment retrieves from nothing.
-
-    Args:
-        path: of a file whose own code is left out: it holds what the models are to write.
-    """
+    """Training code that resembles the query; empty where the experiment retrieves from nothing. `path`: of a file
+    whose own code is left out: it holds what the models are to write."""
     retrieval = experiment.evaluation.perplexity.retrieval
     if retrieval is None:
         return ""
@@ -59,11 +53,8 @@ def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | No
 
 
 def try_models(profile: str, configfile: Path | None, stage: str | None, at: str | None, chat: str | None) -> None:
-    """Print what the base and the stage write, each without and with retrieved code.
-
-    Raises:
-        UserError: a model is not there yet, or neither a place nor a chat is given, or both.
-    """
+    """Print what the base and the stage write, each without and with retrieved code. Raises UserError: a model is not
+    there yet, or neither a place nor a chat is given, or both."""
     if (at is None) == (chat is None):
         raise UserError("give either --at FILE:LINE or --chat TEXT")
     _, experiment = experiment_of(profile, configfile)

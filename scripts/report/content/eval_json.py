@@ -27,11 +27,8 @@ KEYS = {
 
 
 def in_order(stages: dict[str, dict], train: dict[str, dict]) -> dict[str, dict]:
-    """The stages, each after the one that it starts from; eval.json has them sorted by name.
-
-    Args:
-        train: `training.train` of the experiment.
-    """
+    """The stages, each after the one that it starts from; eval.json has them sorted by name. `train`: `training.train`
+    of the experiment."""
 
     def before(stage: str) -> int:
         origin = train.get(stage, {}).get("from")
@@ -44,10 +41,7 @@ def in_order(stages: dict[str, dict], train: dict[str, dict]) -> dict[str, dict]
 
 def read_evaluation(results: Path) -> dict:
     """The eval.json that rule gate wrote below the results root, its stages in the order in which they are trained.
-
-    Raises:
-        UserError: it is missing, or rule gate did not write it.
-    """
+    Raises UserError: it is missing, or rule gate did not write it."""
     path = Layout(results).gate
     if not path.is_file():
         raise UserError(f"{path}: no such file; {results} is not the results folder of a run that ended")

@@ -27,11 +27,8 @@ class FunnelCounts(NamedTuple):
 
 
 def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
-    """The counts of a run; None if it has no sources, as all its datasets are the user's own.
-
-    Raises:
-        UserError: a manifest is missing, malformed, or its counts do not add up.
-    """
+    """The counts of a run; None if it has no sources, as all its datasets are the user's own. Raises UserError: a
+    manifest is missing, malformed, or its counts do not add up."""
     if not sources:
         return None
     layout = Layout(results)

@@ -153,11 +153,8 @@ def scores(evaluation: dict) -> Figure:
 
 
 def read_metrics(path: Path) -> list[dict]:
-    """The logged steps of a stage, from its metrics.jsonl.
-
-    Raises:
-        UserError: the file is missing, or a line is not a JSON object with a `step`.
-    """
+    """The logged steps of a stage, from its metrics.jsonl. Raises UserError: the file is missing, or a line is not a
+    JSON object with a `step`."""
     steps = []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

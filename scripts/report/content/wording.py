@@ -76,11 +76,7 @@ def units_note(evaluation: dict) -> str:
 
 
 def seeds_note(train: dict[str, dict]) -> str:
-    """What intervals are about beyond other documents.
-
-    Args:
-        train: `training.train` of the experiment.
-    """
+    """What intervals are about beyond other documents. `train`: `training.train` of the experiment."""
     trained = [f"{stage} ({len(settings['seeds'])} seeds)" for stage, settings in train.items() if "seeds" in settings]
     if not trained:
         return "They say what other documents would give, not what training with another seed would."
@@ -168,11 +164,8 @@ def summary(evaluation: dict, results: Path) -> str:
 
 
 def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
-    """Heading → text, for model, data, machine, commit, date, time and cost; what is not recorded is left out.
-
-    Args:
-        dated: the date of the last stage's files.
-    """
+    """Heading → text, for model, data, machine, commit, date, time and cost; what is not recorded is left out. `dated`:
+    the date of the last stage's files."""
     stages, experiment = evaluation["stages"], evaluation["inputs"]["experiment"]
     last = list(stages)[-1]
     trained = []

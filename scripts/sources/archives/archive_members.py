@@ -71,11 +71,8 @@ class CheckedHeader(tarfile.TarInfo):
 
 
 def tar_members(file: BinaryIO) -> Iterator[Member]:
-    """Yield the members of an uncompressed tar, in its order.
-
-    Raises:
-        UserError: it is no tar, is damaged or truncated, or holds a device, a fifo or a sparse file.
-    """
+    """Yield the members of an uncompressed tar, in its order. Raises UserError: it is no tar, is damaged or truncated,
+    or holds a device, a fifo or a sparse file."""
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
     try:
@@ -109,11 +106,8 @@ def tar_member(info: tarfile.TarInfo) -> Member:
 
 
 def folder_members(root: Path) -> Iterator[Member]:
-    """Yield the members of a folder on disk, without `.git`.
-
-    Raises:
-        UserError: there is no such folder, or it holds a device, a fifo or a socket.
-    """
+    """Yield the members of a folder on disk, without `.git`. Raises UserError: there is no such folder, or it holds a
+    device, a fifo or a socket."""
     if not root.is_dir():
         raise UserError(f"{root}: no such folder")
     queue = [""]

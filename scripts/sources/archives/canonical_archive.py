@@ -37,11 +37,8 @@ MAX_MEMORY = 1 << 28  # bytes that an xz or zstd stream may ask its reader for
 
 
 def decompress(stream: BinaryIO, tar: BinaryIO, limits: Limits) -> None:
-    """Decompress gzip, bzip2, xz, zstd or nothing from `stream` (buffered) to `tar`.
-
-    Raises:
-        UserError: the data is damaged or truncated, or unpacks to more than the limits allow, headers included.
-    """
+    """Decompress gzip, bzip2, xz, zstd or nothing from `stream` (buffered) to `tar`. Raises UserError: the data is
+    damaged or truncated, or unpacks to more than the limits allow, headers included."""
     limit = limits.bytes + 4 * tarfile.BLOCKSIZE * limits.members + 2 * tarfile.RECORDSIZE
     magic, size = stream.peek(6)[:6], 0
     try:
@@ -113,11 +110,8 @@ def pack_folder(root: Path, out: Path | None, limits: Limits, label: str = "pack
 
 
 def describe(archive: Path, label: str = "check") -> dict:
-    """What `pack_tar` returned when it wrote this archive.
-
-    Raises:
-        UserError: the archive is damaged or is not in canonical form.
-    """
+    """What `pack_tar` returned when it wrote this archive. Raises UserError: the archive is damaged or is not in
+    canonical form."""
     with archive.open("rb") as stream, tempfile.TemporaryFile(dir=archive.parent) as tar:
         decompress(stream, tar, Limits())
         facts = write_canonical(*check_members(tar_members(tar), Limits()), tar, None, label)

@@ -123,11 +123,8 @@ def is_partial(folder: Path) -> bool:
 
 
 def newest(folder: Path, work: Path) -> str:
-    """Fetch the commit that the repository in `folder` is at into the empty folder `work`, and return it.
-
-    Raises:
-        UserError: there is no commit, or it cannot be read.
-    """
+    """Fetch the commit that the repository in `folder` is at into the empty folder `work`, and return it. Raises
+    UserError: there is no commit, or it cannot be read."""
     repository = empty_repository(work, NO_FILTER)
     fetched = run_git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", "--", str(folder.resolve()), "HEAD")
     if fetched.returncode:

@@ -55,11 +55,8 @@ LIBC = ctypes.CDLL(None)
 
 
 def empty_repository(folder: Path, attributes: str = "") -> Path:
-    """Make `folder` an empty bare repository; `attributes` go before those of any tree. Returns `folder`.
-
-    Raises:
-        UserError: git is not installed, or cannot write there.
-    """
+    """Make `folder` an empty bare repository; `attributes` go before those of any tree. Returns `folder`. Raises
+    UserError: git is not installed, or cannot write there."""
     (folder / "info").mkdir(parents=True, exist_ok=True)
     (folder / "info" / "attributes").write_text(attributes)
     # the user's own settings, as proxies and credential helpers, and no complaint about a repository of another owner
@@ -83,11 +80,8 @@ def quoted(value: str) -> str:
 
 
 def git_process(repository: Path, *arguments: str, **options) -> subprocess.Popen:
-    """Start git in a repository that `empty_repository` made; `options` are those of Popen.
-
-    Raises:
-        UserError: git is not installed.
-    """
+    """Start git in a repository that `empty_repository` made; `options` are those of Popen. Raises UserError: git is
+    not installed."""
     environment = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     environment |= ENVIRONMENT | {"GIT_CONFIG_GLOBAL": str(repository / "user.gitconfig")}
     if not {"GIT_SSH", "GIT_SSH_COMMAND"} & environment.keys() and arguments[0] == "fetch":
@@ -119,10 +113,7 @@ def git_process(repository: Path, *arguments: str, **options) -> subprocess.Pope
 
 def run_git(repository: Path, *arguments: str) -> subprocess.CompletedProcess:
     """Run git to its end, or end it with all its children when this is interrupted; the caller checks `returncode`.
-
-    Raises:
-        UserError: git is not installed.
-    """
+    Raises UserError: git is not installed."""
     process = git_process(
         repository, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
     )

@@ -131,11 +131,8 @@ def with_retries(action):
 def download(
     requirement: str, sha256: str, folder: Path, max_bytes: float, max_seconds: float, wheel: bool = False
 ) -> Path:
-    """The source distribution, or the wheel, of `project==version`, in `folder` or where a local index has it.
-
-    Raises:
-        UserError: it is not found, cannot be downloaded in time, is larger than `max_bytes`, or its sha256 differs.
-    """
+    """The source distribution, or the wheel, of `project==version`, in `folder` or where a local index has it. Raises
+    UserError: it is not found, cannot be downloaded in time, is larger than `max_bytes`, or its sha256 differs."""
     too_long = f"{requirement}: not downloaded after {max_seconds / 60:g} min"
     options = pip_options()
     index_urls = [options.get("index-url") or default_index(), *options.get("extra-index-url", "").split()]

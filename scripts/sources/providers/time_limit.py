@@ -9,11 +9,8 @@ from scripts.common.errors import UserError
 
 @contextmanager
 def time_limit(seconds: float, message: str) -> Iterator[None]:
-    """End the block after `seconds`; only in the main thread, as signals are.
-
-    Raises:
-        UserError: with `message`, when the time is over.
-    """
+    """End the block after `seconds`; only in the main thread, as signals are. Raises UserError: with `message`, when
+    the time is over."""
 
     def expired(*_) -> None:
         raise UserError(message)

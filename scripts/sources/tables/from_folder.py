@@ -61,11 +61,8 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
-    """The rows for a folder priority/language/repository; equal names get language and priority appended.
-
-    Raises:
-        UserError: there is no repository in it that can be pinned.
-    """
+    """The rows for a folder priority/language/repository; equal names get language and priority appended. Raises
+    UserError: there is no repository in it that can be pinned."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     rows, left_out, languages = [], [], names_by_alias()
@@ -139,11 +136,7 @@ def location_of(repository: Path) -> str:
 
 
 def write_sources(rows: list[dict[str, str]], path: Path) -> None:
-    """Write the table as `read_sources` reads it.
-
-    Raises:
-        UserError: `path` exists, or a value is wrong.
-    """
+    """Write the table as `read_sources` reads it. Raises UserError: `path` exists, or a value is wrong."""
     check_absent(path)
     cells = []
     for row in rows:
@@ -159,11 +152,7 @@ def check_absent(path: Path) -> None:
 
 
 def make_table(folder: Path, out: Path) -> None:
-    """Write the table of a folder.
-
-    Raises:
-        UserError: `out` exists, or see `rows_of`.
-    """
+    """Write the table of a folder. Raises UserError: `out` exists, or see `rows_of`."""
     check_absent(out)  # before the hashing, which may take long
     out.parent.mkdir(parents=True, exist_ok=True)
     write_sources(rows_of(folder, out.parent), out)

@@ -82,11 +82,8 @@ COLUMNS = list(Source.model_fields)
 
 
 def check_pin(path: Path, manifest: dict, kind: str, pin: str) -> None:
-    """Compare an archive's manifest, read from `path`, with the sources table.
-
-    Raises:
-        UserError: the archive is of another commit or content than the table pins.
-    """
+    """Compare an archive's manifest, read from `path`, with the sources table. Raises UserError: the archive is of
+    another commit or content than the table pins."""
     if (manifest.get("kind"), manifest.get("pin")) != (kind, pin):
         recorded = f"{manifest.get('kind')} {manifest.get('pin')}"
         remove = f"rm {path.with_suffix('')}.*"

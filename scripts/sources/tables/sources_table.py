@@ -22,11 +22,8 @@ from scripts.sources.tables.source import COLUMNS, Source, first_error
 
 
 def read_sources(path: Path) -> list[Source]:
-    """The sources in the table's order.
-
-    Raises:
-        UserError: the file is missing, is not UTF-8 text with tabs, or a value is wrong; line and column are named.
-    """
+    """The sources in the table's order. Raises UserError: the file is missing, is not UTF-8 text with tabs, or a value
+    is wrong; line and column are named."""
     try:
         # the Python engine alone tells a row that is too short from one whose last cells are empty
         table = pd.read_table(
@@ -65,11 +62,8 @@ def read_sources(path: Path) -> list[Source]:
 
 
 def sources_of(experiment: Experiment) -> list[Source]:
-    """An experiment's sources; none where all its datasets are the user's own.
-
-    Raises:
-        UserError: the table is malformed.
-    """
+    """An experiment's sources; none where all its datasets are the user's own. Raises UserError: the table is
+    malformed."""
     if experiment.sources:
         return read_sources(Path(experiment.sources))
     return []
@@ -106,11 +100,8 @@ def check_header(path: Path, number: int, header: list[str]) -> None:
 
 
 def check_rows(path: Path, header: list[str], rows: Iterable[tuple[int, list[str]]]) -> list[Source]:
-    """The records of `rows`, each (line number, cells).
-
-    Raises:
-        UserError: a row has too few cells or a wrong value, or two rows have one name.
-    """
+    """The records of `rows`, each (line number, cells). Raises UserError: a row has too few cells or a wrong value, or
+    two rows have one name."""
     sources, line_of = [], {}
     for number, cells in rows:
         if len(cells) != len(header):

@@ -77,11 +77,8 @@ def write_chat_template(template: str, folder: Path) -> None:
 
 
 def small_files(base: Base) -> Path | None:
-    """A folder with the base's tokenizer and config.json, downloaded if needed; None if the hub's cannot be had.
-
-    Raises:
-        UserError: a GGUF file cannot be had or read.
-    """
+    """A folder with the base's tokenizer and config.json, downloaded if needed; None if the hub's cannot be had. Raises
+    UserError: a GGUF file cannot be had or read."""
     if base.is_gguf:
         return small_folder(gguf_file(base))
     if Path(base.model).is_dir():

@@ -69,11 +69,7 @@ class Encoder:
 
     @cached_property
     def infill(self) -> tuple[int, int, int, int]:
-        """The ids of prefix, suffix, middle and end of fill-in-the-middle.
-
-        Raises:
-            UserError: the tokenizer has none.
-        """
+        """The ids of prefix, suffix, middle and end of fill-in-the-middle. Raises UserError: the tokenizer has none."""
         if self.files.infill is None:
             raise UserError(f"{self.files.path}: no tokens for fill-in-the-middle, such as <|fim_prefix|>")
         return (*self.files.infill, self.controls.get(INFILL_END, self.end))
@@ -99,11 +95,8 @@ class Encoder:
         return b"".join(known).decode("utf-8", "replace")
 
     def encode(self, examples: list[dict]) -> Encoded:
-        """Encode a batch.
-
-        Raises:
-            UserError: an example has none of the forms above, or the tokenizer lacks a token or template for it.
-        """
+        """Encode a batch. Raises UserError: an example has none of the forms above, or the tokenizer lacks a token or
+        template for it."""
         batch = _Batch(self)
         for example in examples:
             batch.add(example)
@@ -137,11 +130,7 @@ class Encoder:
         return self.engine.continued.encode([text])[0].tolist()
 
     def chat_prompt(self, messages: list[dict]) -> tuple[list[int], int]:
-        """(ids up to where the answer to a chat begins, the id that ends the answer).
-
-        Raises:
-            UserError: as `encode`.
-        """
+        """(ids up to where the answer to a chat begins, the id that ends the answer). Raises UserError: as `encode`."""
         batch = _Batch(self)
         batch.first.append(0)
         turn_end = batch.add_chat({"messages": [*messages, {"role": "assistant", "content": ""}]}, prompt=True)

@@ -172,11 +172,8 @@ class Pieces:
 
 
 class FillInMiddle:
-    """Cuts documents into pieces of at most `length` tokens, a share `rate` of them fill-in-the-middle.
-
-    Raises:
-        UserError: the tokenizer has no FIM tokens.
-    """
+    """Cuts documents into pieces of at most `length` tokens, a share `rate` of them fill-in-the-middle. Raises
+    UserError: the tokenizer has no FIM tokens."""
 
     def __init__(self, encoder: Encoder, length: int, rate: float, spm_rate: float, seed: int):
         self.encoder, self.length, self.rate, self.spm_rate = encoder, length, rate, spm_rate

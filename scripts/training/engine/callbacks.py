@@ -153,11 +153,8 @@ class Interruption(TrainerCallback):
             )
 
     def end_nonfinite(self, args, state, bad_loss: bool) -> None:
-        """End the stage without a checkpoint of this step; the alert names the documents of all ranks.
-
-        Args:
-            bad_loss: whether a rank's loss is not finite; else it is the gradient norm.
-        """
+        """End the stage without a checkpoint of this step; the alert names the documents of all ranks. `bad_loss`:
+        whether a rank's loss is not finite; else it is the gradient norm."""
         documents = []
         if not bad_loss or self.trainer.nonfinite()[0]:
             documents = self.trainer.suspect_documents(self.shards)

@@ -51,11 +51,8 @@ def seal(content: dict) -> str:
 
 
 def mark_complete(folder: Path, made_by: dict) -> None:
-    """Flush every file of a checkpoint to disk, then write its marker.
-
-    Args:
-        made_by: the layout of the processes that saved it.
-    """
+    """Flush every file of a checkpoint to disk, then write its marker. `made_by`: the layout of the processes that
+    saved it."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARKER)
     for path in paths:
         with path.open("rb") as file:

@@ -26,10 +26,7 @@ def saved_layout(folder: Path) -> Layout:
 
 class CompleteCheckpoints(TrainerCallback):
     """Marks each saved checkpoint whole once all ranks have written theirs; keeps the newest `keep` and the best.
-
-    Args:
-        owner: the first rank's claim on the work folder, None on other ranks.
-    """
+    `owner`: the first rank's claim on the work folder, None on other ranks."""
 
     def __init__(self, work: Path, keep: int, layout: Layout, owner: Ownership | None):
         self.work, self.keep, self.layout, self.owner = work, keep, layout, owner

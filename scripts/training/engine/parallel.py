@@ -187,10 +187,7 @@ def whole_model_loading(arguments: TrainingArguments) -> Iterator[None]:
 @contextmanager
 def lost_ranks_as_fault(name: str, machine: Machine) -> Iterator[None]:
     """Turn gloo's errors for a rank that has ended or does not answer into one line; NCCL ends the process by itself.
-
-    Raises:
-        MachineFault: another rank has ended, or does not answer.
-    """
+    Raises MachineFault: another rank has ended, or does not answer."""
     try:
         yield
     except RuntimeError as error:

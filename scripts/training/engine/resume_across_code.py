@@ -48,11 +48,7 @@ def short_hash(values: list) -> str:
 
 
 def resume_anyway() -> bool:
-    """Whether the environment has RESUME=anyway.
-
-    Raises:
-        UserError: it has another value.
-    """
+    """Whether the environment has RESUME=anyway. Raises UserError: it has another value."""
     value = os.environ.get("RESUME", "")
     if value not in ("", "anyway"):
         raise UserError(f"RESUME={value}: must be `anyway`; without it only checkpoints of the same code count")

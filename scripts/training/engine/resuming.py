@@ -52,11 +52,8 @@ def set_damaged_aside(work: Path) -> None:
 
 
 def resume_from(name: str, work: Path, machine: Machine, first_rank: bool) -> Path | None:
-    """The checkpoint to resume from, None to start. The first rank removes what a killed run left after it.
-
-    Raises:
-        UserError: this run's sharding and number of processes cannot read the checkpoint.
-    """
+    """The checkpoint to resume from, None to start. The first rank removes what a killed run left after it. Raises
+    UserError: this run's sharding and number of processes cannot read the checkpoint."""
     if first_rank:
         set_damaged_aside(work)
     PartialState().wait_for_everyone()
@@ -91,11 +88,8 @@ class Loaded(TrainerCallback):
 
 @contextmanager
 def checkpoint_that_loads(trainer, checkpoint: Path | None, first_rank: bool) -> Iterator[None]:
-    """Set a checkpoint aside that is what was saved and cannot be loaded all the same.
-
-    Raises:
-        MachineFault: it could not be loaded; the next try uses an older one.
-    """
+    """Set a checkpoint aside that is what was saved and cannot be loaded all the same. Raises MachineFault: it could
+    not be loaded; the next try uses an older one."""
     loaded = Loaded()
     trainer.callback_handler.callbacks.insert(0, loaded)
     try:

@@ -35,11 +35,8 @@ class State(Enum):
 
 
 class Ownership:
-    """A run's claim on its work folder. Made by the first rank alone.
-
-    Args:
-        work: the stage's work folder; an earlier run's token there is replaced.
-    """
+    """A run's claim on its work folder. Made by the first rank alone. `work`: the stage's work folder; an earlier run's
+    token there is replaced."""
 
     def __init__(self, work: Path):
         self.path = work / NAME
@@ -68,11 +65,7 @@ class Ownership:
         return f"{self.path.parent}: taken over by {other}; this run ({describe(self.token)}) ends without saving"
 
     def check(self) -> None:
-        """Raise if the folder is another run's.
-
-        Raises:
-            UserError: it is; the line names the other run.
-        """
+        """Raise if the folder is another run's. Raises UserError: it is; the line names the other run."""
         if self.is_lost():
             raise UserError(self.lost_message())
 

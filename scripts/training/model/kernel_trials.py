@@ -47,12 +47,8 @@ ARGUMENTS = {
 
 
 def exact(query, key, value, allowed, scale, softcap=None, s_aux=None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention written out, and the logarithm of each row's sum.
-
-    Args:
-        query, key, value: [..., heads, length, size], with equally many heads.
-        allowed: bool [..., length, length].
-    """
+    """Attention written out, and the logarithm of each row's sum. `query`, `key`, `value`: [..., heads, length, size],
+    with equally many heads; `allowed`: bool [..., length, length]."""
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
@@ -143,11 +139,8 @@ def forward(model: PreTrainedModel, rows: list[list[torch.Tensor]], kernel: str)
 def trial(
     model: PreTrainedModel, kernel: str, rows: list[list[torch.Tensor]], expected: list[torch.Tensor], calls: Calls
 ) -> str:
-    """Why `kernel` is wrong for the model on these rows; empty if it is right.
-
-    Args:
-        expected: the logits of each document, one by one with eager attention.
-    """
+    """Why `kernel` is wrong for the model on these rows; empty if it is right. `expected`: the logits of each document,
+    one by one with eager attention."""
     supported = {SDPA: "_supports_sdpa", FLASH: "_supports_flash_attn", FLEX: "_supports_flex_attn"}.get(kernel)
     if supported and not getattr(model, supported):
         return "the architecture does not support it"

@@ -29,10 +29,7 @@ def has_kernels(model_type: str) -> bool:
 
 def choose_liger(machine: Machine, model_type: str) -> bool:
     """Whether to run Liger's kernels: with `auto` on GPUs that hold whole weights, if the package supports the model.
-
-    Raises:
-        UserError: `liger: true` in the machine file, and they cannot run.
-    """
+    Raises UserError: `liger: true` in the machine file, and they cannot run."""
     installed = importlib.util.find_spec("liger_kernel") is not None
     known = installed and machine.gpus > 0 and has_kernels(model_type)
     choice = kernels.choose_liger(machine, installed, known)

@@ -21,11 +21,8 @@ DROPPED = {"model_type", "architectures", "layer_types", "max_window_layers", "u
 
 
 def expand_layers(layers: list[int | str], depth: int) -> list[int]:
-    """Layer numbers from numbers and ranges ("20-27" includes both ends), sorted.
-
-    Raises:
-        UserError: a layer is not among the model's 0 to `depth` - 1, a range runs backwards, or a layer is named twice.
-    """
+    """Layer numbers from numbers and ranges ("20-27" includes both ends), sorted. Raises UserError: a layer is not
+    among the model's 0 to `depth` - 1, a range runs backwards, or a layer is named twice."""
     numbers = []
     for item in layers:
         first, last = map(int, item.split("-")) if isinstance(item, str) else (item, item)
@@ -102,11 +99,8 @@ def add_biases(folder: Path, depth: int) -> None:
 
 
 def no_rope_parameters(model) -> list[str]:
-    """The names of all parameters of the layers without RoPE, by the model's own configuration.
-
-    Raises:
-        UserError: RoPE is on in all layers, so there is nothing to train.
-    """
+    """The names of all parameters of the layers without RoPE, by the model's own configuration. Raises UserError: RoPE
+    is on in all layers, so there is nothing to train."""
     layers = [layer for layer, on in enumerate(getattr(model.config, "no_rope_layers", None) or []) if not on]
     if not layers:
         raise UserError(f"trainable: no_rope_layers: RoPE is on in all layers of the model; see {KEY}")

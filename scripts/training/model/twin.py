@@ -32,11 +32,8 @@ def says_each_layer(value, count: int) -> bool:
 
 
 def kept_layers(settings: dict, count: int) -> list[int]:
-    """Which layers the twin has: one of each kind, in their order, and two at least.
-
-    Args:
-        settings: of the model; a list with one value for each layer says their kinds.
-    """
+    """Which layers the twin has: one of each kind, in their order, and two at least. `settings`: of the model; a list
+    with one value for each layer says their kinds."""
     per_layer = [value for value in settings.values() if says_each_layer(value, count)]
     kinds = list(zip(*per_layer, strict=True)) if per_layer else [()] * count
     kept = [kinds.index(kind) for kind in dict.fromkeys(kinds)]

@@ -24,11 +24,7 @@ EPS = 1e-8  # of AdamW, as torch's default
 
 class MuonAdamW(torch.optim.Optimizer):
     """torch.optim.Muon for the groups with `use_muon`, torch.optim.AdamW for the others, sharing groups and state.
-
-    Args:
-        groups: parameter groups with `use_muon`, `lr`, `weight_decay`.
-        betas, eps: of AdamW.
-    """
+    `groups`: parameter groups with `use_muon`, `lr`, `weight_decay`; `betas`, `eps`: of AdamW."""
 
     def __init__(self, groups: list[dict], betas: tuple[float, float], eps: float):
         super().__init__(groups, {})

@@ -13,11 +13,8 @@ SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_
 
 
 def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bool) -> TrainingArguments:
-    """The TrainingArguments of a stage.
-
-    Args:
-        validate: whether there are validation rows; without any there is no validation loss, rather than one of 0.
-    """
+    """The TrainingArguments of a stage. `validate`: whether there are validation rows; without any there is no
+    validation loss, rather than one of 0."""
     settings, sharding = stage.settings, sharding_arguments(stage.machine)
     if sharding["deepspeed"] and settings.optimizer == "muon":
         sharding["deepspeed"] = deepspeed_for_muon(sharding["deepspeed"])

@@ -61,11 +61,8 @@ def unknown_target(targets: list[str] | str, known: list[str]) -> str | None:
 
 
 def architecture(folder: Path) -> Architecture:
-    """The architecture of the model whose config.json is in `folder`.
-
-    Raises:
-        UserError: transformers cannot make a model of it.
-    """
+    """The architecture of the model whose config.json is in `folder`. Raises UserError: transformers cannot make a
+    model of it."""
     config = {name: value for name, value in read_json(folder / "config.json").items() if name not in UNUSED}
     versions = [importlib.metadata.version(name) for name in PACKAGES]
     text = json.dumps([config, versions, [path.read_text() for path in CODE]], sort_keys=True)

@@ -30,11 +30,8 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
 
 
 def check_choosable(machine: Machine) -> None:
-    """Check that `auto` of the machine file has a limit to stay below.
-
-    Raises:
-        UserError: the memory is not given, so that the largest micro-batch would always be taken.
-    """
+    """Check that `auto` of the machine file has a limit to stay below. Raises UserError: the memory is not given, so
+    that the largest micro-batch would always be taken."""
     limit = "host_memory_gib"
     if machine.gpus:
         limit = "gpu_memory_gib"
@@ -46,11 +43,8 @@ def check_choosable(machine: Machine) -> None:
 
 
 def check_trainable(name: str, settings: Stage, shape: Shape) -> None:
-    """Check that each pattern of `trainable` matches a parameter, before there is a model to ask.
-
-    Raises:
-        UserError: one matches none; the line has a name as an example.
-    """
+    """Check that each pattern of `trainable` matches a parameter, before there is a model to ask. Raises UserError: one
+    matches none; the line has a name as an example."""
     if shape.tensors is not None and "model.embed_tokens.weight" not in shape.tensors:
         return  # transformers may give its parameters other names than its files; the stage itself checks
     names = parameter_names(shape)

@@ -117,11 +117,8 @@ def choose_attention(
 def stage_attention(
     architecture: Architecture, name: str, settings: Stage, capability: tuple[int, int] | None, installed: Installed
 ) -> Choice:
-    """The attention kernel of a stage that starts from a model of this architecture; arguments as above.
-
-    Raises:
-        UserError: the stage would not train on its documents, or train nothing; the line says what works.
-    """
+    """The attention kernel of a stage that starts from a model of this architecture; arguments as above. Raises
+    UserError: the stage would not train on its documents, or train nothing; the line says what works."""
     key, kind = f"training.train.{name}", architecture.model_type
     if settings.method == "lora" and (unknown := unknown_target(settings.lora.targets, architecture.linear)):
         raise UserError(
@@ -146,11 +143,8 @@ def stage_attention(
 
 
 def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machine) -> Architecture | None:
-    """What the base in `folder` can be trained with; None without a model there, of which rule `base` says more.
-
-    Raises:
-        UserError: a stage cannot be trained with any attention kernel, or adapts layers that the base has not.
-    """
+    """What the base in `folder` can be trained with; None without a model there, of which rule `base` says more. Raises
+    UserError: a stage cannot be trained with any attention kernel, or adapts layers that the base has not."""
     config = folder / "config.json"
     if not config.is_file() or "model_type" not in read_json(config):
         return None
@@ -164,11 +158,7 @@ def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machin
 
 
 def choose_liger(machine: Machine, installed: bool, known: bool = True) -> Choice:
-    """Whether Liger's kernels run: "on" or "off".
-
-    Args:
-        known: whether Liger has kernels for the model's architecture.
-    """
+    """Whether Liger's kernels run: "on" or "off". `known`: whether Liger has kernels for the model's architecture."""
     if machine.liger is False:
         return Choice("off", "`liger: false` in the machine file")
     if machine.gpus == 0:

@@ -96,11 +96,7 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
 def stage_rows(
     experiment: Experiment, sources: list[Source], layout: Layout, stage: str, assumed_rows: int | None = None
 ) -> Rows:
-    """The packed rows of a stage.
-
-    Args:
-        assumed_rows: plan for so many training rows, whatever is there.
-    """
+    """The packed rows of a stage. `assumed_rows`: plan for so many training rows, whatever is there."""
     settings = experiment.training.train[stage]
     packed = PackedRows(experiment, layout)
     if assumed_rows:
@@ -170,11 +166,8 @@ def machine_of(profile: str) -> Path:
 
 
 def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
-    """The plan of each stage, with its error in the place of those that cannot be run.
-
-    Args:
-        assumed_rows: packed training rows to plan for, instead of those that are counted or estimated.
-    """
+    """The plan of each stage, with its error in the place of those that cannot be run. `assumed_rows`: packed training
+    rows to plan for, instead of those that are counted or estimated."""
     base, plans = flow.experiment.training.base, []
     layers = []
     if flow.shape:
@@ -299,11 +292,8 @@ def parts_table(stages: list[StagePlan], machine: Machine) -> Table:
 
 
 def print_plans(profile: str, configfile: Path | None, rows: int | None) -> None:
-    """Print the plans of all stages; exits with 1 if a stage does not fit.
-
-    Args:
-        rows: packed training rows to plan for, instead of those that are counted or estimated.
-    """
+    """Print the plans of all stages; exits with 1 if a stage does not fit. `rows`: packed training rows to plan for,
+    instead of those that are counted or estimated."""
     if rows is not None and rows < 1:
         raise UserError(f"--rows {rows}: packed training rows to plan for, at least 1")
     plans = plans_of(profile, configfile, rows)

@@ -114,11 +114,8 @@ def parameter_names(shape: Shape) -> list[str]:
 
 
 def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
-    """How many parameters a stage has and trains.
-
-    Args:
-        no_rope_layers: the layers whose RoPE is off, for `trainable: no_rope_layers`.
-    """
+    """How many parameters a stage has and trains. `no_rope_layers`: the layers whose RoPE is off, for `trainable:
+    no_rope_layers`."""
     if settings.method == "lora":
         adapters = adapter_parameters(shape, settings.lora)
         return Counts(count_parameters(shape) + adapters, adapters, adapters, 0, 0, 0)

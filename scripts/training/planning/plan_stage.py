@@ -54,11 +54,8 @@ class PlanInputs(NamedTuple):
 
 
 def plan(inputs: PlanInputs) -> dict:
-    """The plan of one stage, as plan/{stage}.json holds it.
-
-    Raises:
-        UserError: the stage cannot run as its settings and the machine file say, does not fit, or trains nothing.
-    """
+    """The plan of one stage, as plan/{stage}.json holds it. Raises UserError: the stage cannot run as its settings and
+    the machine file say, does not fit, or trains nothing."""
     stage = inputs.resolve()
     check_choosable(inputs.machine)
     if inputs.known_shape:
@@ -79,11 +76,8 @@ def plan(inputs: PlanInputs) -> dict:
 
 
 def choose_option(inputs: PlanInputs) -> Option | None:
-    """Sharding, offload and micro-batch, chosen or checked; None without a shape.
-
-    Raises:
-        UserError: nothing that the machine file allows fits; the table says what would.
-    """
+    """Sharding, offload and micro-batch, chosen or checked; None without a shape. Raises UserError: nothing that the
+    machine file allows fits; the table says what would."""
     stage = inputs.resolve()
     if inputs.known_shape is None or stage.settings.global_batch == "auto":
         return None

@@ -38,11 +38,8 @@ def total_ranks(machine: Machine) -> int:
 
 
 def divide_batch(global_batch: int, micro_batch: int, ranks: int, stage: str) -> Batch:
-    """Divide `global_batch` rows among `ranks` processes, at most `micro_batch` rows per process and pass.
-
-    Raises:
-        UserError: the global batch is no multiple of the number of processes.
-    """
+    """Divide `global_batch` rows among `ranks` processes, at most `micro_batch` rows per process and pass. Raises
+    UserError: the global batch is no multiple of the number of processes."""
     if global_batch % ranks:
         near = [rows for rows in (global_batch // ranks * ranks, -(-global_batch // ranks) * ranks) if rows]
         raise UserError(
@@ -266,10 +263,7 @@ SHORT = 100  # steps below which nobody looks for a curve
 
 def schedule_warnings(stage: ResolvedStage, validation_rows: int | None = None) -> list[str]:
     """One line for each setting by which a stage with known steps shows or keeps too little, with what would do.
-
-    Args:
-        validation_rows: packed ones, scored by all processes together; None before they are packed.
-    """
+    `validation_rows`: packed ones, scored by all processes together; None before they are packed."""
     steps, ranks, key, lines = stage.steps, stage.processes, f"training.train.{stage.name}", []
     enough = interval(1 / ENOUGH, steps)
     evaluations = (f"{key}.eval_steps", "evaluations", stage.eval_every)

@@ -98,10 +98,7 @@ def stage_speed(
     settings: Stage, shape: Shape, machine: Machine, batch: Batch, no_rope_layers: list[int] | None = None
 ) -> Speed | None:
     """The expected speed of a stage; None where the machine file names no peak, nor what its processor reaches.
-
-    Args:
-        batch: micro-batch and accumulation.
-    """
+    `batch`: micro-batch and accumulation."""
     if not (machine.gpu_tflops if machine.gpus else machine.cpu_tflops):
         return None
     counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
@@ -127,9 +124,5 @@ def stage_speed(
 
 
 def stage_hours(speed: Speed, steps: int, evaluations: float) -> float:
-    """Hours of a stage.
-
-    Args:
-        evaluations: seconds of all validation losses.
-    """
+    """Hours of a stage. `evaluations`: seconds of all validation losses."""
     return (steps * speed.step + evaluations) / 3600
