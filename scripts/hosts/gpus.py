@@ -10,21 +10,18 @@ through exec, so it ends with the job, however that ends. A card without a lease
 another program and is skipped, as is one that NVML cannot read. The environment variable STAGECRAFT_GPU_LEASES names
 another folder.
 
-The folder is locked while a job looks for cards, so that two never hold half of what both need. Another user's links
-and files are not trusted: what is no plain file is refused.
+The folder is locked while a job looks for cards, so that two never hold half of what both need.
 """
 
 import argparse
-import errno
 import fcntl
 import logging
 import os
 import re
 import signal
-import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,55 +34,23 @@ from scripts.experiment.settings.machine import Machine
 from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting
 
 VARIABLE = "STAGECRAFT_GPU_LEASES"  # names another folder
-GATE = "gate.lock"  # held by the one job that looks for cards
-GATE_LIMIT = 60.0  # seconds in which the gate must be free; a job needs it for a fraction of one
-GATE_POLL = 0.05  # seconds between two looks
 
 
-@contextmanager
-def opened_folder(path: Path) -> Iterator[int]:
-    """Yield a descriptor of the lease folder, made for all users where it is not there.
-
-    Whoever owns the folder can put other files in the place of the leases. So it must be the user's own, root's, or
-    one that is shared as /tmp is: anybody may add files, nobody may remove another's."""
+def opened(path: Path) -> int:
+    """A descriptor of a lock file that all users share. Another user's must be opened without O_CREAT
+    (fs.protected_regular)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # another user's folder
+        path.parent.chmod(0o1777)  # all users', past the umask
     try:
-        path.mkdir(parents=True)
-        path.chmod(0o1777)  # all users', past the umask
-    except FileExistsError:
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
         pass
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except NotADirectoryError:  # a link, too
-        raise UserError(f"{path}: not a folder, or a link; remove it, or name a folder in {VARIABLE}") from None
-    try:
-        facts = os.fstat(folder)
-        if facts.st_uid not in (0, os.getuid()) and facts.st_mode & 0o1777 != 0o1777:
-            raise UserError(f"{path}: owned by user {facts.st_uid} and not shared (mode 1777); see {VARIABLE}")
-        yield folder
-    finally:
-        os.close(folder)
-
-
-def opened(name: str, folder: int) -> int:
-    """A descriptor of a lock file in `folder`. Another user's must be opened without O_CREAT (fs.protected_regular).
-    Raises UserError: it is a link, no regular file, or has a second name, under which it may be anybody's."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        try:
-            descriptor = os.open(name, flags, dir_fd=folder)
-        except FileNotFoundError:
-            descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, dir_fd=folder)
-            os.fchmod(descriptor, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL)
     except FileExistsError:  # made by another job in this moment
-        return opened(name, folder)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise UserError(f"{name}: not a plain file in the lease folder; remove it, or see {VARIABLE}") from None
-        raise
-    facts = os.fstat(descriptor)
-    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
-        os.close(descriptor)
-        raise UserError(f"{name}: not a plain file in the lease folder; remove it, or see {VARIABLE}")
+        return opened(path)
+    os.fchmod(descriptor, 0o666)
     return descriptor
 
 
@@ -105,19 +70,11 @@ def sign(descriptor: int) -> None:
 
 
 @contextmanager
-def one_at_a_time(folder: int) -> Iterator[None]:
+def one_at_a_time(folder: Path) -> Iterator[None]:
     """Let one job of this host look for cards at a time, so that two never hold half of what both need."""
-    gate = opened(GATE, folder)
+    gate = opened(folder / "gate.lock")
     try:
-        end = time.monotonic() + GATE_LIMIT
-        while holder := holder_of(gate):
-            if time.monotonic() > end:
-                raise UserError(
-                    f"gpus: {holder} has held the lock on the leases for {GATE_LIMIT:.0f} s, instead of a moment;"
-                    " if it is suspended, resume it (kill -CONT) or end it"
-                )
-            time.sleep(GATE_POLL)
-        sign(gate)
+        fcntl.flock(gate, fcntl.LOCK_EX)
         yield
     finally:
         os.close(gate)
@@ -208,7 +165,7 @@ def eligible(cards: list[Card], machine: Machine, count: int) -> list[list[Card]
     return groups
 
 
-def take(folder: int, groups: list[list[Card]], count: int) -> tuple[list[Card], dict[int, str]]:
+def take(folder: Path, groups: list[list[Card]], count: int) -> tuple[list[Card], dict[int, str]]:
     """Lease `count` cards of one group, or none.
 
     Returns:
@@ -219,7 +176,7 @@ def take(folder: int, groups: list[list[Card]], count: int) -> tuple[list[Card],
         for group in groups:
             locks: dict[Card, int] = {}
             for card in group:
-                descriptor = opened(f"{card.uuid}.lock", folder)
+                descriptor = opened(folder / f"{card.uuid}.lock")
                 holder = holder_of(descriptor)
                 reason = f"leased by {holder}" if holder else busy(card)
                 if reason:
@@ -237,13 +194,11 @@ def take(folder: int, groups: list[list[Card]], count: int) -> tuple[list[Card],
     return [], skipped
 
 
-def wait(path: Path, groups: list[list[Card]], count: int) -> list[Card]:
-    """Lease `count` cards of one group as soon as they are free, with a line a minute about who holds them. Raises
-    UserError: see `opened_folder`, `opened` and `one_at_a_time`."""
+def wait(folder: Path, groups: list[list[Card]], count: int) -> list[Card]:
+    """Lease `count` cards of one group as soon as they are free, with a line a minute about who holds them."""
     reported = -REPORT
     while True:
-        with opened_folder(path) as folder:
-            chosen, skipped = take(folder, groups, count)
+        chosen, skipped = take(folder, groups, count)
         if chosen:
             return chosen
         if time.monotonic() - reported >= REPORT:

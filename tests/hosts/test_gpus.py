@@ -92,6 +92,19 @@ def test_a_waiting_job_says_who_has_the_cards_can_be_stopped_and_goes_on_when_th
 
 
 @pytest.mark.slow
+def test_the_leases_are_every_users_whatever_the_umask_and_a_link_in_their_place_is_not_followed(tmp_path):
+    host = Host(tmp_path, [A40])
+    done = subprocess.run(["sh", "-c", 'umask 077; exec "$@"', "sh", *host.words(1)], env=host.env, check=False)
+    assert done.returncode == 0 and host.leases.stat().st_mode & 0o7777 == 0o1777
+    files = list(host.leases.iterdir())
+    assert len(files) == 2 and all(file.stat().st_mode & 0o777 == 0o666 for file in files)
+    for file in files:
+        file.unlink()
+        file.symlink_to(tmp_path / "victim")
+    assert host.run(1).returncode == 1 and not (tmp_path / "victim").exists()
+
+
+@pytest.mark.slow
 def test_a_lease_is_kept_by_torchrun_and_ends_with_it(tmp_path):
     """The launcher becomes torchrun, whose ranks see both cards; killed with -9, it leaves them."""
     (tmp_path / "rank.py").write_text(
@@ -172,7 +185,7 @@ def test_an_impossible_request_is_a_one_line_error_also_where_there_is_no_driver
     assert done.stderr == "error: machine: gpus: 2 needed; this host has 1 NVIDIA A40 (0)\n"
     host.leases.write_text("no folder")
     done = host.run(1)
-    assert done.returncode == 1 and done.stderr.startswith(f"error: {host.leases}: not a folder, or a link; ")
+    assert done.stderr == f"error: {host.leases}: File exists; STAGECRAFT_GPU_LEASES names another folder\n"
     del host.env["FAKE_NVML"]
     done = host.run(1)
     assert done.stderr == ("error: machine: gpus: 1 needed, but no GPU is visible: NVML Shared Library Not Found\n")
