@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli import app, call, experiments, find_experiment, find_profile, profiles
+from scripts.cli import app, call, experiments, find_experiment, find_profile
 from scripts.common.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -36,17 +36,6 @@ def test_there_are_thirteen_verbs():
         "verify",
     ]
     assert [*verbs, "why"] == VERBS
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_help_of_a_verb_shows_an_example_that_it_accepts(verb, capsys):
-    call([verb, "--help"])
-    examples = [line.strip("│ ") for line in capsys.readouterr().out.splitlines() if "    stagecraft " in line]
-    assert examples
-    for example in examples:
-        name, *words = example.replace('"', "").replace("renamed a helper", "renamed").split()[1:]
-        if "config/experiments/mine.yaml" not in words:
-            parsed(name, *words)
 
 
 def test_profile_and_experiment_are_the_same_options_everywhere():
@@ -93,16 +82,6 @@ def test_what_is_not_there_is_one_line(words, line):
     with pytest.raises(UserError) as error:
         call(words)
     assert line in str(error.value) and "\n" not in str(error.value)
-
-
-def test_profiles_and_experiments_are_found_by_their_names():
-    assert {"local", "a40", "a800"} <= set(profiles()) and "default" not in profiles()
-    for name in profiles():
-        assert (ROOT / find_profile(name) / "config.yaml").samefile(ROOT / "profiles" / name / "config.yaml")
-    for name in experiments():
-        assert (ROOT / find_experiment(name)).stem == name
-    assert find_experiment("cpt-muon") == find_experiment("cpt-muon.yaml") == Path("config/experiments/cpt-muon.yaml")
-    assert find_experiment("config") == Path("config/config.yaml")
 
 
 def test_paths_are_relative_to_where_the_user_stands(monkeypatch):

@@ -69,19 +69,6 @@ def test_finished_jobs_are_one_line_with_their_wildcards(printed):
     assert printed("Job 7 has been submitted with SLURM jobid 12.") == "Job 7 has been submitted with SLURM jobid 12."
 
 
-def test_an_error_that_several_ranks_wrote_is_shown_once_and_last(printed, tmp_path):
-    start(printed, 1, "train", stage="sft")
-    (tmp_path / "sft.log").write_text(
-        "sft: starts\nerror: no shards\nerror: no shards\nrank 0 ended\nsrun: terminated\n"
-    )
-    assert fail(printed, 1, "sft.log") == "failed: train sft; log: sft.log"
-    assert printed(END, event=LogEvent.ERROR).splitlines() == [
-        "train sft failed; the last lines of sft.log:",
-        "sft: starts",
-        "error: no shards",
-    ]
-
-
 @pytest.mark.parametrize(
     ("log", "cause"),
     [

@@ -11,9 +11,8 @@ from scripts.common.progress import Progress
 from scripts.corpus.compose import compose
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import CodeDataset, Dataset
-from scripts.experiment.settings.record import parse_json, to_json
-from tests.corpus.archives import call
-from tests.corpus.documents import CHAT, PYTHON, SEED, document, texts
+from scripts.experiment.settings.record import parse_json
+from tests.corpus.documents import CHAT, PYTHON, SEED, document
 
 CODE = CodeDataset(kind="code", fim_rate=0.5)
 
@@ -34,32 +33,7 @@ def composed(folder, settings, out):
 # --- code ------------------------------------------------------------------------------------------------------
 
 
-def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
-    documents = {name: [document(f"{name}{t}", f"{i}.py") for i, t in enumerate(texts(50))] for name in SPLITS}
-    write_splits(tmp_path / "in", documents)
-    manifest, made = composed(tmp_path / "in", CODE, tmp_path / "out")
-    assert manifest["fim"] == {"rate": 0.5, "spm_rate": 0.5, "seed": SEED}
-    assert manifest["kind"] == "code" and manifest["examples"] == dict.fromkeys(SPLITS, 50)
-    assert manifest["dropped"] == {name: {} for name in SPLITS}
-    for name in SPLITS:
-        for example, origin in zip(made[name], documents[name], strict=True):
-            assert (example["id"], example["language"]) == (f"demo/{origin['path']}", "python")
-            assert example["text"] == origin["text"]
-    composed(tmp_path / "in", CODE, tmp_path / "again")
-    assert (tmp_path / "out/train.jsonl.zst").read_bytes() == (tmp_path / "again/train.jsonl.zst").read_bytes()
-
-
 # --- chats -----------------------------------------------------------------------------------------------------
-
-
-def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_path):
-    documents = {name: [document(name, f"{source}.py", source=source) for source in ("a", "b", "c")] for name in SPLITS}
-    write_splits(tmp_path / "in", documents)
-    settings = CODE.model_copy(update={"sources": ["a", "c"]})
-    manifest, made = composed(tmp_path / "in", settings, tmp_path / "out")
-    assert [example["source"] for example in made["test"]] == ["a", "c"]
-    assert manifest["examples"] == dict.fromkeys(SPLITS, 2)
-    assert manifest["dropped"]["train"] == {"other_source": 1}
 
 
 @pytest.mark.parametrize(
@@ -102,34 +76,6 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
 
 
 # --- the command line ------------------------------------------------------------------------------------------
-
-
-def test_the_command_line_composes_and_refuses_documents_that_are_not_their_manifests(tmp_path):
-    write_splits(tmp_path / "in", {name: [document(PYTHON)] for name in SPLITS})
-    arguments = ["--splits", tmp_path / "in", "--settings", to_json(CHAT), "--seed", SEED, "--out", tmp_path / "out"]
-    assert call("compose", *arguments).returncode == 0
-    damaged = tmp_path / "in/test.jsonl.zst"
-    damaged.write_bytes(damaged.read_bytes()[:-9])
-    refused = call("compose", *arguments[:-1], tmp_path / "other")
-    assert refused.returncode == 1 and refused.stderr.startswith(
-        f"error: {damaged}: {damaged.stat().st_size} bytes, its manifest says "
-    )
-    assert refused.stderr.count("\n") == 1 and not (tmp_path / "other").exists()
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ('{"kind": "cod"}', "kind: must be one of code, instruct, chat, text, not 'cod'"),
-        ('{"fim_rate": 1}', "kind: required"),
-        ('{"kind": "code", "fim_rat": 1}', "fim_rat: unknown key; did you mean `fim_rate`?"),
-        ('{"kind": "code", "fim_rate": 2}', "fim_rate: must be at most 1, not 2"),
-    ],
-)
-def test_settings_of_a_dataset_are_those_of_its_kind(settings, line):
-    with pytest.raises(UserError) as error:
-        parse_json(Dataset, settings)
-    assert str(error.value) == f"--settings: {line}"
 
 
 def test_a_broken_line_leaves_no_manifest(tmp_path):

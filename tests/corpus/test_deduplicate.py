@@ -19,7 +19,6 @@ from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_s
 from scripts.corpus.similarity.representatives import alike
 from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Split
-from tests.corpus.archives import call
 
 
 def document(source, path, text, language="python"):
@@ -221,16 +220,6 @@ def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, d
     with pytest.raises(UserError, match=str(path)):
         deduplicated(tmp_path, ["a", "b"], tmp_path / "out")
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
-
-
-def test_the_command_line_names_a_source_that_is_not_there(tmp_path):
-    write_filtered(tmp_path, {"a": {"x.py": "one"}})
-    signatures(tmp_path, ["a"], tmp_path / "signed")
-    arguments = ["--filtered", tmp_path, "--out", tmp_path / "out"]
-    arguments += ["--signatures", tmp_path / "signed", "--sources", "a"]
-    assert call("deduplicate", *arguments).returncode == 0
-    gone = call("deduplicate", *arguments, "b")
-    assert gone.returncode == 1 and gone.stderr.strip() == f"error: {tmp_path / 'b' / 'manifest.json'}: no such file"
 
 
 def test_of_a_chain_of_similar_texts_no_far_end_is_removed(tmp_path):

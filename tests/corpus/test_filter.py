@@ -1,6 +1,5 @@
 """scripts/corpus/filter.py: what comes out of an archive, and which archives are refused."""
 
-import hashlib
 import io
 import json
 import random
@@ -16,9 +15,9 @@ import zstandard
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.filter import Member, extension_of, filter_archive, filter_shard
+from scripts.corpus.filter import Member, filter_archive, filter_shard
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.formats.tar_reader import members, pax_records
+from scripts.corpus.formats.tar_reader import members
 from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json
 from scripts.sources.archives.archive_members import Limits
@@ -32,14 +31,6 @@ def filtered(archive, settings, out):
     with funnel(out) as result:
         filter_archive(archive, SOURCE, settings, result)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [("a/b.py", ".py"), ("b.tar.py", ".py"), (".py", ""), ("a.py/b", ""), ("a/.hidden.h", ".h"), ("b.", "."), ("", "")],
-)
-def test_the_extension_is_the_last_dot_of_the_last_name(path, expected):
-    assert extension_of(path) == expected
 
 
 def test_members_that_the_fetch_left_out_are_in_the_rejects_and_in_the_counts(tmp_path):
@@ -93,10 +84,6 @@ def test_members_are_those_that_tarfile_reads(tmp_path, form):
     assert [(name, size, content or (b"" if size == 0 else None)) for name, size, content in rows] == expected
 
 
-def test_pax_records_may_hold_newlines_and_equal_signs():
-    assert pax_records(b"13 path=a=\nb\n" + b"8 k=vv\n\n"[:8]) == {b"path": b"a=\nb", b"k": b"vv\n"}
-
-
 def hostile():
     files = {
         "good.py": GOOD,
@@ -145,36 +132,12 @@ def test_counts_add_up_and_nothing_is_lost_on_a_hostile_archive(tmp_path, settin
     assert {record["language"] for record in rejects if record["reason"] == "extension"} == {None}
 
 
-def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, settings):
-    archive = write_archive(tmp_path / "raw", "demo", hostile())
-    _, documents, _ = filtered(archive, settings, tmp_path / "out")
-    assert [record["path"] for record in documents] == sorted(record["path"] for record in documents)
-    record = next(record for record in documents if record["path"] == "bom.py")
-    text = GOOD.decode()
-    expected = {"text": text, "path": "bom.py", "source": "demo", "language": "python", "licence": "NOASSERTION"}
-    assert record == expected | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
-
-
-def test_only_folders_are_excluded_by_name(tmp_path, settings):
-    archive = write_archive(tmp_path / "raw", "demo", {"vendor.py": GOOD, "x/vendor.py/y.py": GOOD})
-    _, documents, rejects = filtered(
-        archive, settings.model_copy(update={"excluded_folders": ["vendor.py"]}), tmp_path / "out"
-    )
-    assert [record["path"] for record in documents] == ["vendor.py"]
-    assert [(record["path"], record["detail"]) for record in rejects] == [("x/vendor.py/y.py", "vendor.py")]
-
-
 def test_the_same_archive_gives_the_same_bytes(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
     for out in ("one", "two"):
         filtered(archive, settings, tmp_path / out)
     for name in ("manifest.json", DOCUMENTS, REJECTS):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_an_empty_archive_gives_empty_files(tmp_path, settings):
-    manifest, documents, rejects = filtered(write_archive(tmp_path / "raw", "demo", {}), settings, tmp_path / "out")
-    assert (manifest["seen"], documents, rejects) == (0, [], [])
 
 
 def refused(archive, settings, out):

@@ -6,9 +6,9 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest
 from scripts.common.shard_reuse import MADE_FROM
-from scripts.corpus.filter import Member, filter_archive, filter_shard, read_member
+from scripts.corpus.filter import Member, filter_shard, read_member
 from scripts.corpus.formats import filter_writer
-from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 
@@ -36,28 +36,6 @@ def made_again(tmp_path, rerun):
     before = {name: (path.stat().st_ino if path.exists() else None) for name, path in paths.items()}
     rerun()
     return {name for name in NAMES if paths[name].stat().st_ino != before[name]}
-
-
-def test_each_folder_is_that_of_rule_filter_and_the_manifest_lists_them(members, tmp_path):
-    made = run(members, tmp_path)
-    assert set(made["files"]) == {
-        f"../{name}/{file}" for name in NAMES for file in (DOCUMENTS, REJECTS, "manifest.json")
-    }
-    for member in members:
-        with funnel(tmp_path / "alone" / member.name) as result:
-            filter_archive(member.archive, member.name, Filter(), result, licence="")
-        for file in (DOCUMENTS, REJECTS, "manifest.json"):
-            alone = tmp_path / "alone" / member.name / file
-            assert (tmp_path / "results/corpus/filter" / member.name / file).read_bytes() == alone.read_bytes()
-
-
-def test_a_changed_archive_makes_that_source_again_and_nothing_else(members, tmp_path):
-    before = run(members, tmp_path)["files"]
-    assert made_again(tmp_path, lambda: run(members, tmp_path)) == set()
-    members[1] = Member("b", write_archive(tmp_path / "raw", "b", {"b.py": GOOD + b"other"}), "")
-    assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b"}
-    after = read_manifest(tmp_path / "results/corpus/filter/_0")["files"]
-    assert {name.split("/")[1] for name in after if after[name] != before[name]} == {"b"}
 
 
 def test_another_location_of_the_same_archive_makes_nothing_again(members, tmp_path):

@@ -4,7 +4,6 @@ import random
 from datetime import UTC, datetime
 
 import pytest
-import yaml
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
@@ -13,8 +12,6 @@ from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
 from scripts.corpus.split import named_split, split
 from scripts.experiment.layout import FIRST_COMMITS, SPLITS
 from scripts.experiment.settings.corpus import Split
-from scripts.experiment.settings.record import to_json
-from tests.corpus.archives import call
 
 SETTINGS = Split(validation=0.1, test=0.2)
 
@@ -57,13 +54,6 @@ def test_a_document_keeps_its_split_when_a_source_is_added_and_order_changes(tmp
         assert {d["path"] for d in before[name]} != {d["path"] for d in after[name] if d["source"] == "b"}
 
 
-def test_another_share_for_validation_moves_no_test_document():
-    for i in range(2000):
-        larger = SETTINGS.model_copy(update={"validation": 0.3})
-        assert (named_split(f"a/{i}", SETTINGS) == "test") == (named_split(f"a/{i}", larger) == "test")
-        assert named_split(f"a/{i}", SETTINGS) != "validation" or named_split(f"a/{i}", larger) == "validation"
-
-
 @pytest.mark.parametrize("settings", [SETTINGS, Split(validation=0.02, test=0.02), Split(validation=0, test=0.5)])
 def test_shares_are_as_configured_within_binomial_bounds(settings):
     n = 20_000
@@ -79,15 +69,6 @@ def test_nothing_left_to_train_on_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(UserError, match="none left to train on"):
         split(tmp_path / "in", SETTINGS, tmp_path / "out")
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_a_line_that_is_not_json_is_named_and_leaves_nothing(tmp_path):
-    write_documents(tmp_path / "in", [("a", "x.c")])
-    (tmp_path / "in" / DOCUMENTS).write_bytes(b"not zstd")
-    arguments = ["--documents", tmp_path / "in", "--settings", to_json(SETTINGS), "--out", tmp_path / "out"]
-    broken = call("split", *arguments)
-    assert broken.returncode == 1 and broken.stderr.startswith(f"error: {tmp_path / 'in' / DOCUMENTS}: ")
-    assert broken.stderr.count("\n") == 1 and not (tmp_path / "out" / "manifest.json").exists()
 
 
 def split_of_files(by_split):
@@ -184,7 +165,3 @@ def test_wrong_settings_are_named_in_one_line(settings, line):
     with pytest.raises(UserError) as caught:
         Split.parse(settings, "x.yaml", "corpus", "split")
     assert str(caught.value).startswith(f"x.yaml: {line}") and "\n" not in str(caught.value)
-
-
-def test_yaml_dates_are_days():
-    assert Split.parse(yaml.safe_load("{by: time, after: 2025-01-01}"), "x") == Split(by="time", after="2025-01-01")

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
@@ -170,15 +169,3 @@ def test_two_benchmarks_with_the_same_name_are_a_one_line_error(tmp_path):
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)} for path in paths]}
     with pytest.raises(UserError, match=r"benchmarks\.1\.path: .*b\.v2\.jsonl has the name of .*b\.jsonl; rename one"):
         to_dict(load_experiment(config, "x.yaml"))
-
-
-def test_the_workflow_scores_each_model_where_benchmarks_are_named(tmp_path):
-    path = written(tmp_path / "b.jsonl", [HUMANEVAL])
-    config = read_yaml(Path("config/examples/from-scratch.yaml"))
-    config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}]}
-    (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
-    command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    counts = dict(line.split()[:2] for line in done.stdout.splitlines() if len(line.split()) == 2)
-    assert counts["code"] == "3"

@@ -6,10 +6,9 @@ import shutil
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, read_jsonl, write_jsonl
+from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.code_tasks.answers import Task
-from scripts.evaluation.completion_tasks import completion_tasks, near_copy
+from scripts.evaluation.completion_tasks import completion_tasks
 from scripts.evaluation.suites.completion import CompletionTasks
 
 
@@ -69,17 +68,6 @@ def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_pat
         assert (task["before"] + task["answer"] + task["after"]).startswith("import app.util\n")
 
 
-def test_the_tasks_do_not_depend_on_the_order_of_the_files_or_on_other_files(datasets, tmp_path):
-    settings = CompletionTasks(dataset="code")
-    completion_tasks(datasets, ["code"], settings, tmp_path / "first")
-    path = datasets / "code/test.jsonl.zst"
-    write_jsonl(path, [*reversed(list(read_jsonl(path)))])
-    manifest = read_json(datasets / "code/manifest.json")
-    write_manifest(datasets / "code", list(manifest["files"]), examples=manifest["examples"])
-    completion_tasks(datasets, ["code"], settings, tmp_path / "second")
-    assert (tmp_path / "first/tasks.jsonl.zst").read_bytes() == (tmp_path / "second/tasks.jsonl.zst").read_bytes()
-
-
 AREA = """def area(width, height):
     if width < 0:
         raise ValueError(f"width {width} is below zero")
@@ -90,17 +78,6 @@ AREA = """def area(width, height):
 def volume(width, height, depth):
     if width < 0:
 """
-
-
-def test_an_answer_that_stands_in_view_but_for_a_few_characters_is_a_near_copy():
-    def task(answer, before=AREA, after="    return total\n"):
-        return Task("r/a.py:10-10", "line", "python", "r", "a.py", before + "        ", answer, after)
-
-    almost = 'raise ValueError(f"width {width} is below 0")'
-    assert near_copy(task(almost)) and near_copy(task(almost, before="", after=AREA))
-    assert not near_copy(task("logging.warning(width)"))
-    both = "first = read(path)\nsecond = write(path)\n"
-    assert not near_copy(task(both, before="first = read(path)\nother()\nsecond = write(path)\n", after=""))
 
 
 def test_a_size_without_a_task_and_a_missing_dataset_are_one_line_errors(datasets, tmp_path, monkeypatch):

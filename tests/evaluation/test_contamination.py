@@ -11,7 +11,6 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.similarity import overlaps
-from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.contamination import ContaminationSettings, contamination
 from scripts.evaluation.suites import prompts_of
 from scripts.evaluation.suites.code import Settings as Code
@@ -123,19 +122,6 @@ def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(compose_folder, pro
         assert tuple(run["words"].split()) in grams(problem, 10)
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        chat(f"you: {TEN}", "hi", "ho"),
-        chat("", f"explain {TEN}", "fine"),
-        chat("", "explain", f"it is {TEN}"),
-        chat("", "explain", f"it is {TEN}", "sure?", "yes"),
-    ],
-)
-def test_prompts_and_references_are_searched_for(compose_folder, messages):
-    assert compose_folder.check([messages], [TEN])["overlapping"]["p0"]["length"] == 10
-
-
 def test_cases_and_benchmarks_are_read_as_their_suites_read_them(compose_folder, tmp_path):
     compose_folder.check(["x"], [f"def f(): {TEN}", f"# {TEN.replace('beta', 'two')}"])
     dump(tmp_path / "cases.yaml", {"one": {"language": "go", "prompt": f"Write {TEN}", "keywords": ["func"]}})
@@ -192,32 +178,6 @@ def test_words_that_many_problems_share_are_no_overlap_of_any(compose_folder):
     assert set(row["overlapping"]) == {"p20", "p3"}
     assert row["overlapping"]["p3"]["words"].endswith("kappa what is 3")
     assert len(compose_folder.check(problems, training, common=1)["overlapping"]) == 21
-
-
-def test_words_that_are_common_within_a_single_language_are_no_overlap():
-    """Two Rust problems in two hundred are few of the dataset, but all of their language."""
-    problems = [ProblemText("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
-    problems += [ProblemText("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
-    overlap_search = OverlapSearch(problems, 10, 0.05)
-    overlap_search.add("code", "t0", f"use {TEN};")
-    assert not overlap_search.longest
-    overlap_search.add("code", "t1", f"use {TEN} fn f1")
-    assert overlap_search.longest.keys() == {201} and overlap_search.longest[201].document == "t1"
-
-
-@pytest.mark.parametrize(
-    ("problems", "training"),
-    [
-        ([TEN], []),
-        ([""], [TEN]),
-        (["?!。 \n"], ["?!。 \n" * 9]),
-        ([TEN], ["", "?!" * 100, "\u0301" * 9]),
-        (["one two"], [TEN]),
-    ],
-)
-def test_empty_problems_and_empty_training_data_have_no_overlap(compose_folder, problems, training):
-    row = compose_folder.check([*problems, "p"], training)
-    assert row["overlapping"] == {} and row["problems"] == 2
 
 
 @pytest.mark.slow

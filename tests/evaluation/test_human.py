@@ -11,8 +11,7 @@ from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.suites.human import Settings as Human
 from scripts.evaluation.suites.human import rate
-from scripts.experiment.settings.record import to_dict
-from tests.evaluation.synthetic import RIGHT, build, dump, dump_lines, gate, make_experiment, sha
+from tests.evaluation.synthetic import build, dump, dump_lines, gate, sha
 
 
 def write_suite(folder: Path, written: dict[str, dict[str, str]]) -> Path:
@@ -153,29 +152,3 @@ def test_before_a_sheet_is_filled_gates_are_not_measured(tmp_path, experiment):
         ("not measured", None, None)
     ] * 2
     assert evaluation["human"]["raters"] == {} and "human" not in evaluation["scores"]["sft"]
-
-
-def test_filled_sheets_are_judged_like_every_share(tmp_path, experiment):
-    """The planted rater calls right what `exact_match` does: 18 of 30 by sft, 6 of 30 by the base."""
-    results = tmp_path / "results/evaluation"
-
-    def exact(row):
-        return "yes" if int(row["id"][4:].split(".")[0]) < RIGHT[row["models"][0]] else "no"
-
-    path = fill(results / "human", tmp_path / "anna.csv", exact)
-    human = to_dict(experiment.evaluation.human) | {"sheets": [str(path)]}
-    experiment = make_experiment(
-        [to_dict(gate) for gate in experiment.evaluation.gate.gates], {"evaluation.human": human}
-    )
-    rated(experiment, results)
-    evaluation = evaluate(experiment, tmp_path / "results")
-    shares, gain = evaluation["gates"]
-    assert (shares["value"], shares["outcome"], gain["outcome"]) == (0.6, "met, not secured", "met")
-    assert shares["interval"] == pytest.approx([0.4232, 0.7541], abs=1e-4)  # Wilson by table
-    (row,) = [
-        row
-        for row in evaluation["comparisons"]
-        if (row["suite"], row["language"], row["model"], row["against"]) == ("human", "all", "sft", "base")
-    ]
-    assert row["mcnemar"] == {"gained": 12, "lost": 0, "p": pytest.approx(5.32e-4, rel=1e-2)}
-    assert all(row["correct"] == "" for row in read(results / "human"))  # the blank sheet stays blank

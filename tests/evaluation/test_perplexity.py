@@ -2,8 +2,6 @@
 
 import copy
 import math
-import subprocess
-import sys
 import unicodedata
 
 import numpy as np
@@ -19,7 +17,6 @@ from scripts.evaluation.generation.examples import pick_examples
 from scripts.evaluation.generation.likelihood import negative_log_likelihood, windows
 from scripts.evaluation.suites.perplexity import Settings as Perplexity
 from scripts.evaluation.suites.perplexity import perplexity
-from scripts.experiment.settings.record import to_json
 from scripts.tokens.packing.encoder import Encoded, Encoder
 from tests.evaluation.conftest import CHATS, TEXTS
 
@@ -161,24 +158,6 @@ def test_a_sample_does_not_depend_on_the_order_and_a_larger_one_contains_it(tmp_
     assert [len([r for r in few if r["language"] == language]) for language in "ab"] == [5, 5]
     assert {record["id"] for record in few} < {record["id"] for record in more}
     assert len(pick_examples(tmp_path / "a", 500)) == 50
-
-
-def test_unknown_dataset_is_a_one_line_error_that_names_the_known(model_folder, datasets, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "scripts.evaluation.suites.perplexity",
-        "--model",
-        model_folder,
-        "--datasets",
-        datasets,
-    ]
-    command += ["--settings", to_json(SETTINGS.model_copy(update={"datasets": ["cod"]})), "--out", tmp_path / "out"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
-    expected = f"error: evaluation.perplexity.datasets: no 'cod' in {datasets}; it has: code, empty, instruct"
-    assert done.stderr.strip() == expected
-    assert not (tmp_path / "out").exists()
 
 
 def test_no_test_example_is_a_one_line_error(model_folder, datasets, tmp_path):

@@ -1,6 +1,5 @@
 """scripts/experiment/load.py: defaults, extensions, and how settings are passed to a script."""
 
-import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
 from scripts.evaluation.suites import scored_models
-from scripts.evaluation.suites.latency import METRICS as TIMED
 from scripts.experiment import fingerprint
 from scripts.experiment.load import check_owner, load_experiment
 from scripts.experiment.machine_files import read_yaml
@@ -60,17 +57,6 @@ def test_the_code_of_a_training_stage_holds_nothing_of_evaluation():
     modules = fingerprint.reach("scripts.training.train").modules
     assert "scripts.training.engine.checkpoints" in modules
     assert not [module for module in modules if "evaluation" in module or "suites" in module or "gates" in module]
-
-
-def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
-    before = copy.deepcopy(experiment)
-    full = to_dict(load_experiment(experiment))
-    assert experiment == before
-    assert full["corpus"]["filter"]["max_characters"] == 1_000_000
-    assert full["training"]["train"]["sft"]["clip"] == 1.0
-    assert full["evaluation"]["gate"]["gates"][0]["language"] == "all"
-    assert full["evaluation"]["perplexity"]["datasets"] == ["code", "instruct"]
-    assert "fim_rate" not in full["corpus"]["compose"]["instruct"]
 
 
 def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
@@ -157,27 +143,6 @@ def test_people_score_all_models_once_a_sheet_is_filled(experiment):
     human(sheets=["README.md"])(experiment)
     actual = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
     assert actual == {suite: ["base", "pretrain", "sft"] for suite in ("perplexity", "qa", "human")}
-
-
-def test_each_suite_is_one_file_with_all_that_is_looked_up_there_by_name_and_its_own_metrics():
-    package = "scripts.evaluation.suites"
-    settings, places, measured = (constants_in(package, name) for name in ("Settings", "PLACE", "SUITE"))
-    assert len(set(places.values())) == len(places) == 9
-    for name in ("Settings", "ABOUT", "small"):
-        assert constants_in(package, name).keys() == places.keys()
-    assert settings.keys() - measured.keys() == {"latency"}
-    names = [*TIMED]
-    for suite in measured.values():
-        names += (suite({"k": [1, 10]}) if callable(suite) else suite).metrics
-    assert {"pass@1", "pass@10"} <= set(names) and len(set(names)) == len(names)
-
-
-def test_perplexity_cannot_be_switched_off_as_other_suites_can(experiment):
-    experiment["evaluation"] |= {"perplexity": None, "qa": None}
-    with pytest.raises(UserError, match=r"evaluation\.perplexity: must be a mapping of keys, not None$"):
-        load_experiment(experiment)
-    del experiment["evaluation"]["perplexity"]
-    assert load_experiment(experiment).evaluation.qa is None
 
 
 def test_the_order_of_languages_decides_nothing(experiment):

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from scripts.experiment.reference import SCHEMAS, files, page
+from scripts.experiment.reference import SCHEMAS, files
 
 ROOT = Path(__file__).parents[2]
 YAML = [path for path in sorted((ROOT / "config").rglob("*.yaml")) if path.parent.name != "cases"]
@@ -38,14 +38,3 @@ def test_a_schema_describes_each_setting():
         field.alias or name for name, field in SCHEMAS[Path("config/schema.json")].model_fields.items()
     }
     assert experiment["$defs"]["Stage"]["properties"]["learning_rate"]["description"].startswith("Peak learning rate.")
-
-
-def test_every_setting_has_a_meaning_a_type_and_a_row_of_its_own():
-    rows = [line.split(" | ") for line in page().splitlines() if line.startswith("| `")]
-    assert len(rows) > 60
-    assert all(len(row) == 4 and row[3].strip(" |") for row in rows)
-
-
-def test_a_setting_of_several_kinds_has_one_row_which_names_them():
-    rows = [line for line in page().splitlines() if line.startswith("| `corpus.compose.{name}.sources` ")]
-    assert [row.split(" | ")[3].partition(":")[0] for row in rows] == ["Kinds `code`, `instruct`"]

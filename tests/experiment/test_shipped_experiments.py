@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scripts.experiment.load import load_experiment
-from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict
 
 SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
@@ -19,32 +19,6 @@ def test_shipped_experiments_are_valid_and_name_their_command(path):
 
 
 PROFILES = sorted(path.parent for path in Path("profiles").glob("*/config.yaml") if path.parent.name != "default")
-
-
-def test_keys_of_all_profiles_are_given_once():
-    shared = set(read_yaml(Path("profiles/default/config.yaml")))
-    assert {"max-checksum-file-size", "rerun-triggers", "rerun-incomplete", "retries", "show-failed-logs"} <= shared
-    for path in PROFILES:
-        assert not shared & set(read_yaml(path / "config.yaml")), f"{path}: profiles/default wins over these keys"
-
-
-@pytest.mark.parametrize("path", PROFILES, ids=str)
-def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
-    profile = read_yaml(path / "config.yaml")
-    assert Path(profile["configfile"]).is_file()
-    load_machine(Path(f"config/machines/{profile['default-resources']['machine']}.yaml"))
-    assert Path(path.name).resolve() == path.resolve(), f"`snakemake --profile {path.name}` needs the link {path.name}"
-
-
-def test_the_dual_experiment_differs_from_the_first_only_in_the_settings_that_it_names():
-    single, dual = (
-        to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
-        for name in ("", "-dual")
-    )
-    changed = {"global_batch": 32, "scheduler": "cosine", "keep_best": True}
-    assert dual["training"]["train"]["sft"] == single["training"]["train"]["sft"] | changed
-    assert {key for key in single if single[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
-    assert dual["evaluation"]["perplexity"] == single["evaluation"]["perplexity"]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=str)

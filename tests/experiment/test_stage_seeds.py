@@ -9,7 +9,6 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment, merged
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.record import to_dict
 
 FILE = Path("config/examples/from-scratch.yaml")
 
@@ -21,16 +20,6 @@ def load(seeds=None, **changes):
 
 def dag(*seeds):
     return ExperimentView(load(list(seeds) or None), {}, Layout(Path("results")))
-
-
-def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
-    flow, plain = dag(7, 8, 9), dag()
-    assert flow.models == ["base", "pretrain", "sft", "sft.seed8", "sft.seed9"]
-    assert [flow.seed(name) for name in flow.models] == [42, 42, 7, 8, 9]
-    for name in ("sft", "sft.seed8", "sft.seed9"):  # nothing but the seed differs from the stage without seeds
-        assert to_dict(flow.stages[name]) == to_dict(plain.stages["sft"])
-        assert flow.shards(name) == plain.shards("sft")
-    assert flow.trained_on == plain.trained_on
 
 
 def test_a_further_seed_or_another_order_of_those_behind_the_first_trains_no_model_again():

@@ -13,7 +13,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
-from scripts.hosts.gpus import CHOSEN, described, eligible
+from scripts.hosts.gpus import CHOSEN, eligible
 from tests.hosts.leasing import A40, A800, CARDS, MIXED, Host
 
 ON_HOST = "this host has 4 NVIDIA A800 80GB PCIe (0, 1, 2, 3), 4 NVIDIA A40 (4, 5, 6, 7)"
@@ -203,10 +203,6 @@ def test_a_machine_without_gpus_shows_none_and_leases_none(tmp_path):
     host = Host(tmp_path, [])
     done = host.run(1)
     assert done.stdout == " PCI_BUS_ID\n" and not host.leases.exists()
-
-
-def test_the_gpus_of_a_host_are_listed_by_name():
-    assert f"this host has {described(CARDS)}" == ON_HOST and described([]) == "no GPU"
 
 
 def test_a_card_that_nvml_cannot_read_is_skipped_with_a_line_and_the_others_are_leased(tmp_path):

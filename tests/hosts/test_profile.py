@@ -48,20 +48,6 @@ def test_a_contradiction_names_both_keys(profile_keys, target, line):
         check_placement(profile_keys, target)
 
 
-@pytest.mark.parametrize(
-    ("profile_keys", "target"),
-    [
-        (profile(CLUSTER), machine(4, 2)),
-        (profile({"gres": "gpu:8"}), machine(1, 8)),
-        (profile({"gpu": 4}, slurm=False, gpu=4), machine(1, 4)),
-        (profile({}, slurm=False), machine(1, 2)),  # a profile that counts no GPUs
-        (profile(CLUSTER), machine(4, 0)),  # trains on the CPU
-    ],
-)
-def test_a_profile_that_agrees_with_its_machine_file_passes(profile_keys, target):
-    check_placement(profile_keys, target)
-
-
 def test_gpus_are_read_from_a_gres_and_threads_of_a_stage_follow_from_gpus_or_cores():
     assert [gpus_in(gres) for gres in ("gpu:a40:2", "gpu:8", "gpu", "gpu:a100:4(S:0-1)")] == [2, 8, 1, 4]
     assert stage_threads(machine(1, 8), cores=64) == 32 and stage_threads(machine(1, 0), cores=6) == 6
@@ -107,16 +93,6 @@ def test_each_job_gets_the_gpus_and_the_memory_that_its_model_needs(name, size):
         assert made.gpus("base") == 0 and first_memory(made, "base") * 1e6 > 4 * PARAMETERS[size]
         assert "--exclusive" in made.of("latency", "slurm_extra")
         assert "--exclusive" not in made.of("perplexity", "slurm_extra")
-
-
-def test_the_keys_of_a_rule_win_over_those_of_its_kind_of_job():
-    made, target = shipped("a40")
-    made.settings.overwrite_resources["code"] = Resources.from_mapping({"runtime": 7, "mem_mb": 1})
-    assign_jobs(made, target, SUITES, None)
-    assert (made.of("code", "runtime"), made.of("code", "mem_mb"), made.gpus("code")) == (7, 1, 1)
-    again = Profile(made.settings)  # the process of a job gets all this from the one that sent it
-    assign_jobs(again, target, SUITES, PARAMETERS["7B"])
-    assert (made.of("code", "runtime"), made.of("code", "mem_mb"), made.gpus("code")) == (7, 1, 1)
 
 
 @pytest.mark.parametrize("name", sorted(set(PROFILES) - {"local"}))

@@ -3,7 +3,6 @@
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.common.files import write_jsonl
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.judge.judge import Judge, judge_all
@@ -82,11 +81,6 @@ def test_values_of_all_plain_types_arrive_as_they_are(judge):
     assert outcome_of(judge, code, tests) == "passed"
 
 
-def test_complex_numbers_arrive_with_their_zeros_and_where_they_are_not_finite(judge):
-    code = "def f():\n    return [complex('inf'), complex('-infj'), complex('nanj'), complex(0, -3), -3j]\n"
-    assert outcome_of(judge, code, "assert repr(f()) == '[(inf+0j), -infj, nanj, -3j, (-0-3j)]'\n") == "passed"
-
-
 def test_other_values_become_the_nearest_plain_ones(judge):
     names = "from collections import Counter, namedtuple\nfrom fractions import Fraction\nfrom decimal import Decimal\n"
     names += "from http import HTTPStatus\n"
@@ -94,29 +88,6 @@ def test_other_values_become_the_nearest_plain_ones(judge):
     tests = "a, b, c, d, e, f = f()\nassert (a, b, list(c), d, str(e), f) == "
     expected = "({'a': 2, 'b': 1}, (1,), [1, 2], Fraction(1, 3), '0.10', 200)\n"
     assert outcome_of(judge, f"{names}def f():\n    return {values}\n", f"{names}{tests}{expected}") == "passed"
-
-
-def test_half_of_a_surrogate_pair_in_an_error_can_be_written_to_a_file(judge, tmp_path):
-    problem = Problem("T/1", "python", "", "", "f()\n", "f", ())
-    verdict = judge.judge(problem, "def f(): raise ValueError('\\udcff')\n")
-    assert verdict == Verdict("exception", "ValueError: \\udcff")
-    write_jsonl(tmp_path / "verdicts.jsonl.zst", [{"detail": verdict.detail}])
-
-
-def test_objects_of_the_candidate_can_be_built_set_and_passed_back(judge):
-    node = "class Node:\n    def __init__(self, value): self.value, self.left = value, None\n"
-    code = f"{node}def f(node): return node.value + (f(node.left) if node.left else 0)\n"
-    tests = "root = Node(4)\nroot.left = Node(5)\nassert f(root) == 9\nassert root.value == 4\n"
-    assert outcome_of(judge, code, tests) == "passed"
-    assert outcome_of(judge, code, "assert Node(4) == Node(4)\n") == "wrong"
-
-
-def test_exceptions_that_tests_expect_reach_them(judge):
-    test = "try:\n    f(-1)\nexcept ValueError as e:\n    assert str(e) == 'less'\nelse:\n    assert False\n"
-    assert outcome_of(judge, "def f(x): raise ValueError('less')\n", test) == "passed"
-    assert outcome_of(judge, "def f(x): raise TypeError('less')\n", test) == "exception"
-    assert outcome_of(judge, "def f(x): return 1\n", test) == "wrong"
-    assert outcome_of(judge, "def f(x): return b'\\xff'.decode()\n", "f(1)\n") == "exception"
 
 
 # Honest programs, each with tests that pass in one process, and how they are judged across two.
@@ -194,12 +165,6 @@ def test_functions_of_the_tests_can_be_arguments(judge, case):
     assert outcome_of(judge, *case) == FUNCTIONS[case]
 
 
-def test_a_builtins_name_is_the_candidates_only_where_the_problem_asks_for_it(judge):
-    code, tests = "def sum(a, b): return 6\ndef set(x): return 1\n", "assert sum(10, 15) == 6\n"
-    assert outcome_of(judge, code, tests, defined=("sum",)) == "passed"
-    assert outcome_of(judge, code, f"{tests}assert set([1]) == set([2])\n", defined=("sum",)) == "wrong"
-
-
 FAULTS = {
     "import nothing_of_this_name\nassert f(1) == 1\n": "ModuleNotFoundError",
     "assert f(1) ==\n": "SyntaxError",
@@ -215,16 +180,6 @@ def test_a_fault_of_the_tests_is_not_the_programs(judge, tests):
 
 def test_a_prompt_that_does_not_run_is_the_benchmarks_fault(judge):
     assert outcome_of(judge, "def f(): pass\n", "f()\n", head="import nothing_of_this_name\n") == "test error"
-
-
-def test_tests_have_numpy_and_programs_do_not(judge):
-    tests = "import numpy as np\nassert np.allclose(f([1.0]), [1.0])\n"
-    assert outcome_of(judge, "def f(x): return x\n", tests) == "passed"
-    assert outcome_of(judge, "def f(x): return [2.0]\n", tests) == "wrong"
-    seen = judge.judge(Problem("T/1", "python", "", "", tests, "f", ()), "import numpy\ndef f(x): return x\n")
-    assert (seen.outcome, seen.detail) == ("environment error", "No module named 'numpy'")
-    search = "import sys\nsys.path += ['/opt/judge', '/opt/packages']\nimport numpy\ndef f(x): return x\n"
-    assert outcome_of(judge, search, tests) == "environment error"
 
 
 def test_an_environment_can_be_given_to_programs(sandbox, tmp_path):

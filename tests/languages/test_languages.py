@@ -103,13 +103,6 @@ def test_without_a_grammar_what_needs_one_says_so_in_one_line(needs):
         needs("kotlin")
 
 
-def test_a_word_that_is_no_language_is_refused_in_one_line():
-    with pytest.raises(
-        UserError, match=r"^e.yaml: f.extensions..kt: must be a language, such as kotlin, .*, c_or_cpp, not 'kotln'$"
-    ):
-        Filter.parse({"extensions": {".kt": "kotln"}}, "e.yaml", "f")
-
-
 def test_a_language_whose_files_no_name_tells_is_refused_in_one_line():
     with pytest.raises(
         UserError, match=r"f.languages: no file's name tells twig; say in `extensions` how its files end$"
@@ -171,14 +164,3 @@ def test_looking_a_language_up_imports_no_grammar():
     code += "languages(), syntaxes(), chats(), completions(), extensions_of()\n"
     code += "assert not [name for name in sys.modules if name.startswith('tree_sitter')]"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.parametrize("name", syntaxes())
-def test_what_a_file_says_of_its_grammar_is_there(name):
-    """A misspelt type of node would find nothing, silently."""
-    chat, completion = package.chats()[name], package.completions()[name]
-    types = chat.comments | chat.declaration_parents | chat.holders | chat.between
-    types |= completion.functions | completion.bodies
-    known = grammar(name)[0].language
-    assert {kind for kind in types if known.id_for_node_kind(kind, True) is None} == set()
-    assert all(other in syntaxes() for _, other in syntax(name).parsed_as)

@@ -103,19 +103,6 @@ def test_a_card_has_sources_licences_funnel_tokens_and_samples_that_agree_with_t
     }
 
 
-def test_the_page_of_a_card_keeps_its_tables_and_samples_whatever_is_in_the_data(layout, monkeypatch):
-    lines = (make(layout, monkeypatch) / "code.md").read_text().splitlines()
-    headings = [line for line in lines if line.startswith("## ")]
-    assert headings == [
-        f"## {name}" for name in ("Tokens", "Languages", "Licences", "Sources", "What was left out", "Samples")
-    ]
-    fences = [line for line in lines if line.startswith("`````")]
-    assert len(fences) == 6  # longer than the longest in a sample, which are three
-    outside = "\n".join(lines).split("`````")[::2]
-    assert not any("<script>" in part for part in outside)
-    assert "| alpha | git | https://x.org/alpha | " + "1" * 40 + " | MIT |" in "\n".join(lines)
-
-
 def test_cards_are_the_same_from_run_to_run_and_a_missing_file_is_a_one_line_error(layout, monkeypatch):
     first = {path.name: path.read_bytes() for path in make(layout, monkeypatch).iterdir()}
     assert first == {path.name: path.read_bytes() for path in make(layout, monkeypatch).iterdir()}

@@ -5,7 +5,6 @@ import json
 from matplotlib import pyplot
 
 from scripts.report.content import pictures
-from scripts.report.content.formatting import interval, number
 from scripts.report.page import render
 from tests.evaluation.synthetic import dump
 from tests.report.conftest import HOSTILE, Page
@@ -79,11 +78,3 @@ def test_ratings_by_people_are_shown_with_their_agreement_or_else_the_path_of_th
     picture = pictures.scores(evaluation)
     assert [axes.get_title() for axes in picture.axes][-1] == "correct, instruct"
     pyplot.close(picture)
-
-
-def test_the_summary_compares_base_and_stage_per_dataset_without_an_average(results_root, page):
-    (row, _) = json.loads((results_root / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
-    text = " ".join(" ".join(page.text).split())
-    cells = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]
-    assert " ".join([*cells, interval(row["interval"], True), row["direction"]]) in text
-    assert "average" not in text

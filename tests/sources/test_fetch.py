@@ -1,10 +1,7 @@
 """Fetching folders, and git by commit: pins, hostile locations, credentials, kills."""
 
 import base64
-import hashlib
 import http.server
-import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -21,29 +18,6 @@ ROOT = Path(__file__).parents[2]
 
 
 # folders
-
-
-def test_folder_with_the_right_pin_gives_archive_and_manifest(tmp_path, raw, tools):
-    tree = tools.write_tree(tmp_path / "tree", tools.FILES)
-    pin = pack_folder(tree, None, Limits())["sha256"]
-    facts = get(raw, "path", tree, pin)
-    assert tools.contents(raw / "it.tar.zst") == tools.FILES
-    assert json.loads((raw / "it.json").read_text()) == facts
-    assert {key: facts[key] for key in ("kind", "location", "pin")} == {
-        "kind": "path",
-        "location": str(tree),
-        "pin": pin,
-    }
-    assert facts["sha256"] == pin == hashlib.sha256(tools.unpacked(raw / "it.tar.zst")).hexdigest()
-    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
-
-
-def test_folder_that_changed_is_refused_with_both_hashes(tmp_path, raw, tools):
-    tree = tools.write_tree(tmp_path / "tree", tools.FILES)
-    pin = pack_folder(tree, None, Limits())["sha256"]
-    (tree / "new.py").write_text("x")
-    sha256 = pack_folder(tree, None, Limits())["sha256"]
-    refused(raw, f"content has sha256 {sha256}, the table pins {pin}", "path", tree, pin)
 
 
 def test_limits_of_the_settings_are_enforced(tmp_path, raw, tools):
@@ -123,18 +97,6 @@ def test_git_submodules_are_left_out_and_reported(repository, raw, tools, caplog
     get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
     assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py", ".gitmodules"}
     assert "submodules are not fetched" in caplog.text
-
-
-def test_odd_members_of_a_commit_are_left_out_and_counted_in_the_manifest(repository, raw, tools):
-    folder = repository[0]
-    (folder / "absolute").symlink_to("/etc/passwd")
-    (folder / os.fsdecode(b"caf\xe9.py")).write_text("latin 1")
-    git(folder, "add", ".")
-    git(folder, "commit", "-q", "-m", "odd")
-    get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
-    assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py"}
-    manifest = json.loads((raw / "it.json").read_text())
-    assert manifest["skipped"] == {"symbolic link": 1, "unprintable name": 1}
 
 
 def test_git_commit_that_is_not_there_is_refused(repository, raw):

@@ -8,7 +8,7 @@ from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.sources import fetch as module
 from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
-from scripts.sources.fetch import fetch, fetch_shard
+from scripts.sources.fetch import fetch_shard
 from scripts.sources.tables.source import PinnedSource
 
 NAMES = ("click", "jinja", "rich")
@@ -34,16 +34,6 @@ def archives(tmp_path):
 
 def times(tmp_path):
     return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "data/raw").iterdir()}
-
-
-def test_the_archives_are_those_of_rule_fetch_and_the_manifest_says_what_they_hold(sources, tmp_path):
-    fetch_shard(sources, LIMITS, tmp_path / "out/0")
-    assert archives(tmp_path) == {source.raw_name: {"sha256": source.pin} for source in sources}
-    for source in sources:
-        alone = tmp_path / f"alone/{source.raw_name}.tar.zst"
-        fetch(source, LIMITS, alone)
-        assert raw_archive(source.raw_name).read_bytes() == alone.read_bytes()
-        assert read_json(raw_manifest(source.raw_name)) == read_json(alone.with_name(f"{source.raw_name}.json"))
 
 
 def test_a_changed_pin_fetches_that_source_alone(sources, tmp_path):

@@ -150,16 +150,6 @@ def test_flipped_bit_in_a_read_only_cache_object_is_healed_from_the_remote(here,
     assert hashlib.md5(object_of("a", ".dvc/cache").read_bytes()).hexdigest() == md5("a")
 
 
-def test_cut_cache_object_is_healed_from_the_remote(here, published):
-    pull("a", ["a"])
-    path = object_of("a", ".dvc/cache")
-    path.chmod(0o644)
-    path.write_bytes(path.read_bytes()[:50])
-    path.chmod(0o444)
-    pull("a", ["a"])
-    assert_complete("a", published[1])
-
-
 def test_flipped_bit_in_the_remote_is_refused_with_both_hashes_and_leaves_no_poison(here):
     damaged_md5 = flip(object_of("a", "remote"))
     with pytest.raises(UserError, match=f"a.tar.zst.dvc: .* md5 {damaged_md5}, the pointer says {md5('a')}"):

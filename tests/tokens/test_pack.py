@@ -67,15 +67,6 @@ def test_waste_is_small_on_a_log_normal_mix_of_lengths():
     assert rows * 4096 < 1.001 * lengths.sum()
 
 
-def test_rows_are_mixed_and_not_sorted_by_length():
-    lengths = np.random.default_rng(0).lognormal(6.5, 1.1, 20_000).astype(np.int64) + 1
-    pieces, _, rows = pieces_of(lengths, 4096, seed=1)
-    longest = np.zeros(rows)
-    np.maximum.at(longest, pieces[:, 0], pieces[:, 2])
-    assert abs(np.corrcoef(np.arange(rows), longest)[0, 1]) < 0.1
-    assert not np.array_equal(pieces_of(lengths, 4096, seed=2)[0], pieces)
-
-
 @pytest.mark.parametrize("length", [2, 16, 64, 1000])
 def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length(tokenizer, dataset, tmp_path, length):
     examples = texts()
@@ -165,38 +156,14 @@ def test_batches_and_chunks_of_any_size_give_the_same_bytes(tokenizer, dataset, 
     assert pack(folder, tokenizer, 50, tmp_path / "parts") == manifest
 
 
-def test_one_huge_document_fills_rows_without_loss(tokenizer, dataset, tmp_path):
-    counts = pack(dataset([{"id": "huge", "text": "x = [1, 2]\n" * 200_000}]), tokenizer, 16, tmp_path / "out")[
-        "splits"
-    ]["train"]
-    assert counts["padding"] < 16
-    assert counts["targets"] == counts["tokens"] - counts["pieces"]
-
-
 def test_a_line_end_in_an_id_does_not_shift_the_list_of_documents(tokenizer, dataset, tmp_path):
     pack(dataset([{"id": "s/a\nb", "text": "x"}, {"id": "s/c", "text": "y"}]), tokenizer, 16, tmp_path / "out")
     assert Shards(tmp_path / "out", "train").names == ["s/a\\nb", "s/c"]
 
 
-def test_empty_validation_is_allowed(tokenizer, dataset, tmp_path):
-    manifest = pack(dataset(texts(3)), tokenizer, 16, tmp_path / "out")
-    assert set(manifest["splits"]["validation"].values()) == {0}
-    assert len(Shards(tmp_path / "out", "validation")) == 0
-
-
 def command(folder, tokenizer, length, out):
     program = [sys.executable, "-m", "scripts.tokens.pack", "--dataset", str(folder), "--tokenizer", str(tokenizer)]
     return [*program, "--length", str(length), "--out", str(out)]
-
-
-@pytest.mark.parametrize("train", [[], [{"id": "c", "messages": [{"role": "assistant", "content": "a" * 999}]}]])
-def test_nothing_to_train_on_is_a_one_line_error_and_leaves_nothing(tokenizer, dataset, tmp_path, train):
-    done = subprocess.run(
-        command(dataset(train, texts(3)), tokenizer, 64, tmp_path / "out"), capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert "train.jsonl.zst: no targets to train on in rows of 64 tokens" in done.stderr.splitlines()[-1]
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(

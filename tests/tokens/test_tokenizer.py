@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, Qwen2Tokenizer
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, write_jsonl
+from scripts.common.files import write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
@@ -107,43 +107,12 @@ def test_empty_corpus_is_a_one_line_error(tmp_path):
         train([tmp_path], TokenizerSettings(vocab_size=600), tmp_path / "out")
 
 
-def test_examples_of_own_datasets_give_the_tokenizer_that_documents_of_the_same_texts_give(tmp_path):
-    """A chat is learned from as one text; several datasets are one corpus."""
-    chats = [[f"What is number {i}?", f"It is the number {i} of many numbers."] for i in range(40)]
-    for name, records in {
-        "qa": [{"language": "chat", "messages": [{"role": "user", "content": c} for c in chat]} for chat in chats[:20]],
-        "notes": [{"language": "text", "text": "\n".join(chat)} for chat in chats[20:]],
-        "documents": [
-            {"language": language, "text": "\n".join(chat)}
-            for language, part in (("chat", chats[:20]), ("text", chats[20:]))
-            for chat in part
-        ],
-    }.items():
-        write_jsonl(tmp_path / name / "train.jsonl.zst", records)
-        write_manifest(tmp_path / name, ["train.jsonl.zst"])
-    settings = TokenizerSettings.model_construct(vocab_size=300)  # less than there is
-    train([tmp_path / "qa", tmp_path / "notes"], settings, tmp_path / "two")
-    train([tmp_path / "documents"], settings, tmp_path / "one")
-    assert read_manifest(tmp_path / "two") == read_manifest(tmp_path / "one")
-
-
 def test_truncated_corpus_is_refused(split, tmp_path):
     content = (split / "train.jsonl.zst").read_bytes()
     (tmp_path / "train.jsonl.zst").write_bytes(content[: len(content) // 2])
     (tmp_path / "manifest.json").write_bytes((split / "manifest.json").read_bytes())
     with pytest.raises(UserError, match="its manifest says"):
         train([tmp_path], TokenizerSettings(vocab_size=600), tmp_path / "out")
-
-
-def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):
-    (tmp_path / "base").mkdir()
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / "base" / name).write_bytes((tokenizer / name).read_bytes())
-    (tmp_path / "base" / "model.safetensors").write_bytes(b"weights")
-    done = run(tmp_path / "base", None, tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert sorted(read_json(tmp_path / "out/manifest.json")["files"]) == ["tokenizer.json", "tokenizer_config.json"]
-    assert (tmp_path / "out/tokenizer.json").read_bytes() == (tokenizer / "tokenizer.json").read_bytes()
 
 
 def test_a_model_folder_without_tokenizer_is_a_one_line_error(tmp_path):

@@ -1,7 +1,6 @@
 """scripts/training/base.py: from scratch by seed, from a folder by hash, from the hub only with a network."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -56,17 +55,6 @@ def test_the_smallest_vocabulary_makes_a_base_that_can_be_trained(tmp_path):
     base(scratch(shape={**SHAPE, "max_position_embeddings": 256}), 1, tmp_path / "tokenizer", tmp_path / "base")
     known = architecture(tmp_path / "base")
     assert not any(known.wrong[kernel] for kernel in ("sdpa", "eager")) and known.linear
-
-
-def test_all_users_that_the_umask_admits_can_read_every_file_of_a_base(tokenizer, tmp_path):
-    """safetensors makes its files readable for their owner alone."""
-    before = os.umask(0o027)
-    try:
-        base(scratch(), 1, tokenizer, tmp_path / "base")
-    finally:
-        os.umask(before)
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "base").iterdir()} == {0o640}
-    assert (tmp_path / "base/model.safetensors").is_file()
 
 
 def test_a_folder_is_copied_whole_and_its_hash_checked(origin, tokenizer, tmp_path):

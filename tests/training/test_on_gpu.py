@@ -27,7 +27,6 @@ from tests.training.test_train import command, metrics, on_ranks
 
 pytestmark = pytest.mark.gpu
 GPU = {**MACHINE, "gpus": 1}
-ARCHITECTURES = ["qwen2", "qwen3", "llama", "smollm3", "mistral", "phi3", "gemma2", "gemma3_text"]
 SHAPE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2}  # heads of 64
 LORA = {**STAGE["lora"], "dropout": 0, "targets": "all-linear", "merge": True}
 ENVIRONMENT = {**os.environ, "TORCHDYNAMO_DISABLE": "1"}  # DeepSpeed compiles its iteration, which changes nothing here

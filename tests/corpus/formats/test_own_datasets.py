@@ -110,33 +110,6 @@ def test_alpaca_records_have_their_input_system_and_history():
     assert alone == [{"role": "user", "content": "1 + 2"}, {"role": "assistant", "content": "3"}]
 
 
-def test_messages_may_have_their_system_prompt_beside_them():
-    messages, _ = own_datasets.chat_of({"system": "Be brief.", "messages": turns("a", "b")}, "x")
-    assert messages == [{"role": "system", "content": "Be brief."}, *turns("a", "b")]
-
-
-def test_an_id_is_file_and_line_and_unique_even_where_records_share_theirs(tmp_path):
-    write_lines(tmp_path / "in/b/one.jsonl", chats(5))
-    write_lines(tmp_path / "in/two.jsonl", chats(9)[5:])
-    made = every(composed({**CHAT, "path": str(tmp_path / "in")}, tmp_path / "out"))
-    ids = {example["id"] for example in made}
-    assert ids == {f"b/one.jsonl:{i}" for i in range(1, 6)} | {f"two.jsonl:{i}" for i in range(1, 5)}
-    assert all({"id", "language", "source", "messages"} == example.keys() for example in made)
-
-
-def test_an_example_keeps_its_split_wherever_it_stands_and_the_same_content_is_kept_once(tmp_path):
-    records = chats(80)
-    first = composed({**CHAT, "path": str(write_lines(tmp_path / "a.jsonl", records))}, tmp_path / "a")
-    moved = [*reversed(records), *chats(120)[80:], *records[:7]]
-    second = composed({**CHAT, "path": str(write_lines(tmp_path / "b.jsonl", moved))}, tmp_path / "b")
-    split_of = {json.dumps(e["messages"]): split for split in SPLITS for e in second[split]}
-    for split in SPLITS:
-        assert all(split_of[json.dumps(example["messages"])] == split for example in first[split])
-    dropped = read_manifest(tmp_path / "b")["dropped"]
-    assert sum(counts.get("duplicate", 0) for counts in dropped.values()) == 7
-    assert sum(map(len, second.values())) == 120
-
-
 def test_a_question_with_several_answers_is_in_one_split_however_it_is_written(tmp_path):
     written = ("question {} ", "Question {}", "question\n {}")
     records = [{"messages": turns(written[i % 3].format(i % 40), f"answer {i}")} for i in range(240)]

@@ -5,12 +5,9 @@ import gzip
 import json
 
 import pytest
-from pydantic import TypeAdapter
 
 from scripts.common.errors import UserError
 from scripts.corpus.formats import record_readers
-from scripts.corpus.formats.own_datasets import check_first_chats
-from scripts.experiment.settings.corpus import Dataset
 from tests.corpus.archives import call
 from tests.corpus.formats.own_data import CHAT, TEXT, as_saved, as_saved_splits, chats, compose, turns, write_lines
 
@@ -125,15 +122,6 @@ def test_bad_records_are_left_out_counted_by_reason_and_the_first_of_each_is_sho
     shown = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(shown) == len(bad) + 1
     assert shown[0].startswith(f"warning: left out, and counted as no_messages: {path}: 41: no `messages`")
-
-
-def test_nothing_but_bad_records_is_refused_before_any_job_with_the_first_problem(tmp_path):
-    settings = TypeAdapter(Dataset).validate_python({**CHAT, "path": str(tmp_path / "a.jsonl")})
-    write_lines(tmp_path / "a.jsonl", [{"text": "x"}] * 3)
-    with pytest.raises(UserError, match=r"a\.jsonl: 1: no `messages`.*`columns` says"):
-        check_first_chats(settings)
-    write_lines(tmp_path / "a.jsonl", [*[{"text": "x"}] * 3, *chats(1)])
-    check_first_chats(settings)
 
 
 @pytest.mark.parametrize(

@@ -109,12 +109,3 @@ def test_texts_with_damaged_or_deceiving_characters_are_dropped_and_others_stay(
         filter_archive(write_archive(tmp_path, "demo", files), "demo", Filter(), result)
     rejects = [(reject["path"], reject["reason"]) for reject in read_jsonl(tmp_path / "out" / REJECTS)]
     assert rejects == [("bad.py", reason)]
-
-
-def test_lines_that_end_with_carriage_returns_alone_are_lines(tmp_path):
-    files = {"mac.py": CODE.replace("\n", "\r").encode(), "dos.py": CODE.replace("\n", "\r\n").encode()}
-    files["odd.py"] = (CODE + "x = '\r'\n").encode()
-    with funnel(tmp_path / "out") as result:
-        filter_archive(write_archive(tmp_path, "demo", files), "demo", Filter(), result)
-    texts = {document["path"]: document["text"] for document in read_jsonl(tmp_path / "out" / DOCUMENTS)}
-    assert texts == {"mac.py": CODE, "dos.py": files["dos.py"].decode(), "odd.py": files["odd.py"].decode()}

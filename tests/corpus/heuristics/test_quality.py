@@ -10,7 +10,6 @@ from scripts.corpus.heuristics.quality import (
     Dropped,
     check_characters,
     check_quality,
-    count_alphanumeric,
     decode,
     encoded_runs,
     has_long_line,
@@ -94,18 +93,6 @@ def class_runs_by_hand(text):
             runs += [length] * (length >= 64)
             length = 0
     return runs
-
-
-def test_alphanumeric_counts_what_str_isalnum_says_of_every_character():
-    for text in [*adversarial(2000), "".join(map(chr, [*range(0xD800), *range(0xE000, 0x30000)]))]:
-        assert count_alphanumeric(text.encode(), text) == sum(character.isalnum() for character in text)
-
-
-def test_long_lines_are_found_at_every_limit():
-    for text in adversarial(500):
-        longest = max(map(len, text.encode().split(b"\n")))
-        for limit in {1, 2, 7, 64, max(longest - 1, 1), max(longest, 1), longest + 1}:
-            assert has_long_line(text.encode(), limit) == (longest > limit)
 
 
 @pytest.mark.slow
@@ -216,11 +203,6 @@ def test_reasons_equal_the_naive_ones_on_adversarial_texts_at_tight_limits(monke
 def test_a_text_is_dropped_for_the_expected_reason(raw, reason, settings):
     assert reason_of(raw, settings) == reason
     assert naive_reason(raw, settings) == reason
-
-
-def test_a_byte_order_mark_is_no_text_and_line_ends_are_kept():
-    raw, text = decode(b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb")
-    assert text == "a\r\n\ufeffb" and raw == text.encode()
 
 
 def test_pathological_texts_take_no_time_out_of_proportion(settings):

@@ -6,51 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, code_block
-from scripts.corpus.instruct.facts import Facts, Type
+from scripts.corpus.instruct.chat import answer_en, answer_zh
+from scripts.corpus.instruct.facts import Facts
 from tests.corpus.documents import CHAT, PYTHON, document, instruct_example
-
-
-def test_a_chat_is_system_question_with_the_code_and_answer():
-    system, user, assistant = instruct_example(document(PYTHON), CHAT)["messages"]
-    assert [turn["role"] for turn in (system, user, assistant)] == ["system", "user", "assistant"]
-    assert system["content"] == SYSTEM["zh"]
-    assert user["content"] == f"请分析以下Python代码的功能和实现：\n\n```python\n{PYTHON}```"
-    assert assistant["content"] == (
-        "这段 Python 代码定义了函数。源码中的说明写道：“Reads all the tables.”\n\n"
-        "主要组成部分如下：\n\n- 函数 `read`。\n\n实现上引用了模块：`os`。"
-    )
-
-
-def test_the_english_chat_says_the_same_in_english():
-    _, user, assistant = instruct_example(document(PYTHON), CHAT.model_copy(update={"language": "en"}))["messages"]
-    assert user["content"].startswith(
-        "Analyze what the following Python code does and how it is implemented:\n\n```python"
-    )
-    assert assistant["content"] == (
-        'This Python code defines functions. Its documentation says: "Reads all the tables."\n\n'
-        "Its main parts are:\n\n- function `read`\n\nIt builds on the module `os`."
-    )
-
-
-def test_an_answer_lists_eight_names_and_says_that_there_are_others():
-    many = [f"f{i}" for i in range(12)]
-    types = [Type("class", "A", ["m", "n"]), Type("enum", "E"), Type("type", "Elsewhere", ["k"])]
-    facts = Facts(types=types, functions=many, imports=["a", "b"])
-    assert answer_zh(facts, "cpp") == (
-        "这段 C++ 代码定义了类、枚举、函数和方法。\n\n"
-        "主要组成部分如下：\n\n- 类 `A`：包含方法 `m`、`n`；\n- 枚举 `E`；\n"
-        "- 类型 `Elsewhere`：包含方法 `k`；\n"
-        "- 函数 `f0`、`f1`、`f2`、`f3`、`f4`、`f5`、`f6`、`f7` 等。\n\n"
-        "实现上引用了头文件：`a`、`b`。"
-    )
-    assert answer_en(facts, "cpp") == (
-        "This C++ code defines classes, enums, functions and methods.\n\n"
-        "Its main parts are:\n\n- class `A` with methods `m` and `n`\n- enum `E`\n"
-        "- type `Elsewhere` with method `k`\n"
-        "- functions `f0`, `f1`, `f2`, `f3`, `f4`, `f5`, `f6`, `f7` and others\n\n"
-        "It builds on the headers `a` and `b`."
-    )
 
 
 def test_an_answer_says_nothing_about_facts_that_were_not_found():
@@ -79,13 +37,6 @@ def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of
             assert not re.search(r"\d", re.sub('`[^`]*`|[“"].*[”"]', "", answer)), path
             answers += 1
     assert answers > 40
-
-
-@pytest.mark.parametrize("text", ["", "x", "x\n", "```\n", "a ```` b", "`" * 50, "~~~"])
-def test_a_fence_is_longer_than_any_run_of_backticks_within(text):
-    block = code_block(text, "c")
-    fence = re.match("`{3,}", block).group()
-    assert fence not in text and block.endswith(f"\n{fence}") and block.startswith(f"{fence}c\n{text}")
 
 
 @pytest.mark.parametrize(

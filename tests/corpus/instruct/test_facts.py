@@ -2,7 +2,6 @@
 
 import ast
 import random
-import re
 import sysconfig
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import pytest
 
 from scripts.corpus.instruct.facts import Facts, Type, facts_of
 from scripts.corpus.instruct.functions import functions_of
-from scripts.corpus.syntax.comments import BOILERPLATE, is_boilerplate, literal
-from scripts.languages import COMMENT_MARKS, syntaxes
+from scripts.languages import syntaxes
 
 SOURCES = Path(__file__).parent / "sources"
 EXPECTED = {
@@ -190,56 +188,6 @@ def test_a_file_that_mostly_does_not_parse_has_no_facts():
     assert facts_of("def f():\n    return 1\n" * 50 + "))\n", "x.py", "python") is not None  # a small error is borne
 
 
-@pytest.mark.parametrize(
-    ("comment", "expected"),
-    [
-        ('"""Reads files, e.g. tables. Second."""', "Reads files, e.g. tables."),
-        ("# Copyright 2020 by someone who cares\n\n# Reads all the files.\nx = 1", "Reads all the files."),
-        ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\nx = 1", None),
-        ("# x = compute(a, b);\nx = 1", None),
-        ("x = 1  # this trails some code\n", None),
-        ("def f():\n    # this is about one statement\n    return 1", None),
-        ("x = [\n    # this is about one item\n    1,\n]", None),
-        ("# what follows is this:\nx = 1", None),
-        ("# 读取所有的表格文件。其余从略。\nx = 1", "读取所有的表格文件。"),
-        ('"""\nArgs:\n    name: the name of it all.\n"""', None),
-        ("# One sentence over\n# two lines. And more.\nx = 1", "One sentence over two lines."),
-        ('"""' + "word " * 100 + '"""', None),
-        ("# ------------------\n# Helpers for all tests\n# ------------------\n", "Helpers for all tests"),
-    ],
-)
-def test_the_first_sentence_is_prose_about_the_code(comment, expected):
-    assert facts_of(comment, "x.py", "python").sentence == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "/**\n * Reads all\n * the tables */ int a;\n",
-        "// Reads all the tables of it.\n",
-        "Reads all\n" + "x = 1\n" * 99 + "# Reads all\n# the tables of it.\n",  # begins elsewhere, too
-        "# Reads all   # the tables of it.\n",
-        "a */ Reads all the tables\n* of it. */",
-        "Reads all the tables of it.",
-        "Reads tables all of the it.",
-        "",
-    ],
-)
-def test_comment_marks_and_line_ends_are_ignored_when_a_sentence_is_searched(text):
-    plain = " ".join(re.sub(r"(?m)^[ \t]*(/\*\*|//|#|\*/|\*(?=\s))|\*/[ \t]*$", "", text).split())
-    for first in ("Reads all the tables", "Reads all the tables of it.", "the tables */ int", "tables of"):
-        assert literal(first, text, COMMENT_MARKS) == (first in plain)
-
-
-def test_the_fast_check_for_boilerplate_agrees_with_the_expression():
-    texts = [
-        f"{start}{text}"
-        for start in ("", "x ", "中 ")
-        for text in ["vim: set", "TODO: it", "(C) Copyright", "todo", "as is.", "asis", "-*-", "coding=", "ok"]
-    ]
-    assert [is_boilerplate(text) for text in texts] == [bool(BOILERPLATE.search(text)) for text in texts]
-
-
 def test_comments_for_tools_are_no_documentation():
     java = "class T {\n  // <editor-fold desc='x'>\n  // </editor-fold>\n  /** Returns the larger one of both. */\n"
     java += "  int f() {\n    int a = 1;\n    return a;\n  }\n}\n"
@@ -248,7 +196,3 @@ def test_comments_for_tools_are_no_documentation():
         "// NOLINTNEXTLINE(readability-make-member-function-const)\nint f(int b) {\n    int a = b;\n    return a;\n}\n"
     )
     assert functions_of(cpp, "a.cpp", "cpp") == [] and facts_of(cpp, "a.cpp", "cpp").sentence is None
-
-
-def test_a_function_of_go_without_a_name_is_not_listed():
-    assert facts_of("package a\n\nfunc _(x int) {}\n\nfunc f() {}\n", "a.go", "go").functions == ["f"]

@@ -2,7 +2,6 @@
 
 import ast
 import multiprocessing
-import random
 import sysconfig
 import textwrap
 from collections import Counter
@@ -95,32 +94,6 @@ def test_a_function_that_its_mark_makes_a_test_is_left_out(before, inside):
     )
 
 
-@pytest.mark.parametrize(
-    "documentation",
-    ["https://github.com/astral-sh/ruff/issues/20004", "github.com/some-long-name/of-a-project/issues/200."],
-)
-def test_an_address_is_no_documentation(documentation):
-    assert not functions_of(f"// {documentation}\nfn f(x: u8) {{\n{BODY}}}\n", "src/a.rs", "rust")
-
-
-def test_nothing_is_asked_about_a_short_body_of_one_statement_and_a_long_one_is_only_described():
-    settings = InstructDataset(kind="instruct", language="en")
-    asked = Counter()
-    for name in map(str, range(40)):
-        for body in (
-            "return one(a)",
-            "return three(\n        a,\n        b,\n        c,\n    )",
-            "b = one(a)\n    return two(b)",
-        ):
-            text = f'def f{name}(a):\n    """Returns the larger one of both."""\n    # plainly\n    {body}\n'
-            made = examples_of(document(text, f"{name}.py"), settings, 42)
-            for example in [] if made == "no_facts" else made:
-                asked[body, example["task"]] += 1
-    assert {task for body, task in asked if "two" in body} == {*REQUESTS}
-    assert {task for body, task in asked if "two" not in body} == {"function_to_docstring"}
-    assert not [body for body, _ in asked if body == "return one(a)"]
-
-
 TWO = "    b = one(tool)\n    return two(b, name)\n"
 
 
@@ -143,12 +116,6 @@ def test_documentation_that_does_not_say_what_a_function_does_is_no_answer(docum
     text = f'{signature}    """{documentation}"""\n{body}'
     made = examples_of(document(text), InstructDataset(kind="instruct", language="en"), 42)
     assert (made != "no_facts") == asked
-
-
-def test_the_statements_of_go_are_counted():
-    text = f"package a\n\n// {SAID}\nfunc bigger(a, b int) int {{\n\tc := max(a, b)\n\treturn c\n}}\n"
-    (function,) = functions_of(text, "a.go", "go")
-    assert function.statements == 2
 
 
 def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
@@ -245,21 +212,6 @@ def test_a_task_that_no_document_serves_is_a_one_line_error_and_too_few_in_valid
             tmp_path / "out",
         )
     assert not list((tmp_path / "out").glob("*"))
-
-
-def test_odd_text_in_documentation_stays_in_its_fence():
-    text = 'def f(a):\n    """Returns ``` the larger one of both.\n\n    ````x```` """\n    b = "```"\n    return b\n'
-    random.seed(0)
-    for number in range(30):
-        made = examples_of(document(text, f"{number}.py"), SETTINGS, 42)
-        for example in made:
-            for message in example["messages"][1:]:
-                fences = [
-                    line
-                    for line in message["content"].splitlines()
-                    if line.strip("`") in ("", "python") and line[:3] == "```"
-                ]
-                assert len(fences) % 2 == 0, message
 
 
 @pytest.mark.slow

@@ -12,15 +12,6 @@ from tests.judge.sandbox.programs import CPP_PROBLEM, RIGHT
 PYTHON = humaneval({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
 
 
-@pytest.mark.parametrize(
-    "after", ["\nclass A:", "\ndef g():", "\n# f", "\nif __name__", "\nprint(f(1))", "\n@a", "\n```"]
-)
-def test_a_humaneval_completion_ends_at_the_next_top_level_statement(after):
-    written = "    if x:\n        return x + 1\n    # yes\n    return 1"
-    assert program(PYTHON, f"{written}\n{after}\nmore", "completion") == PYTHON.head + written + "\n"
-    assert end(PYTHON, written) is None
-
-
 def test_an_mbpp_completion_stands_alone_and_keeps_its_functions():
     problem = mbpp(MBPP)
     written = "import re\ndef helper(): pass\ndef remove(s, c):\n    return s"

@@ -18,7 +18,6 @@ from scripts.evaluation.metrics.metric import summarize
 from scripts.evaluation.suites import bleu, qa
 from scripts.evaluation.suites.bleu import SUITE as OVERLAP
 from scripts.evaluation.suites.bleu import Settings as Bleu
-from scripts.evaluation.suites.qa import SUITE
 from scripts.evaluation.suites.qa import Settings as Qa
 from scripts.experiment.settings.record import to_json
 from tests.evaluation.conftest import CHATS
@@ -95,21 +94,6 @@ def test_completions_are_those_of_transformers_own_generate(command_output, mode
         text = [token for token in written[0, ids.shape[1] :].tolist() if token not in tokenizer.added_tokens_decoder]
         assert item["written"] == [tokenizer.decode(text)]
         assert (item["prompt"], item["reference"]) == (prompt[-1]["content"], reference)
-
-
-def test_scores_are_means_over_completions_and_name_what_made_them(command_output):
-    items, scores, log = command_output
-    assert scores["scores"]["instruct"] == {language: summarize(SUITE, items) for language in ("all", "python")}
-    for metric in ("exact_match", "f1", "strict_match"):
-        mean = sum(item[metric] for item in items) / len(items)
-        assert scores["scores"]["instruct"]["all"][metric] == pytest.approx(mean)
-        assert f"{metric.replace('_', ' ')} {mean:.3f}" in log.splitlines()[-1]
-    assert scores["engine"]["name"] == "transformers"
-    assert scores["settings"] == {
-        **{"datasets": ["instruct"], "documents": 200, "max_new_tokens": 12, "temperature": 0, "top_p": 1, "seed": 42},
-        **{"repetition_penalty": 1.1, "samples": 1},
-    }
-    assert scores["data"].keys() == {"instruct"}
 
 
 def test_figures_of_several_samples_are_their_means():

@@ -23,10 +23,6 @@ PIECES = [
 ]
 
 
-def test_identifiers_are_found_whole_and_by_their_parts():
-    assert words("readHTTPLine(max_2)") == ["readhttpline", "read", "httpl", "ine", "max_2", "max", "2"]
-
-
 def by_formula(query: str) -> list[int]:
     """Pieces by BM25 in Lucene's form (k1 = 1.5, b = 0.75), the best first, without those that share no word."""
     counts = [Counter(words(piece)) for piece in PIECES]

@@ -103,13 +103,6 @@ def test_a_completion_does_not_depend_on_its_batch(model, encoder, settings):
     assert together[::-1] == generate(model, encoder, PROMPTS[::-1], settings, SEED)
 
 
-def test_samples_differ_and_follow_the_seed_alone(model, encoder):
-    first = generate(model, encoder, ["x"], SAMPLED, SEED)
-    assert len(set(first[0])) == 3
-    assert generate(model, encoder, ["x"], changed(SAMPLED, samples=2), SEED)[0] == first[0][:2]
-    assert generate(model, encoder, ["x"], SAMPLED, seed=8) != first
-
-
 def test_samples_have_the_softmax_frequencies(model, encoder):
     settings = changed(SAMPLED, max_new_tokens=1, samples=3000, temperature=1.5, top_p=1.0)
     counts = Counter(generate(model, encoder, ["x"], settings, SEED)[0])

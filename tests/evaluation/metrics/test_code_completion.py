@@ -30,12 +30,6 @@ def test_edit_similarity_is_twice_the_longest_common_subsequence_over_both_lengt
         assert edit_similarity(f" {a}\n", b) == pytest.approx(2 * longest_common_subsequence(a, b) / (len(a) + len(b)))
 
 
-def test_a_match_ignores_indentation_and_empty_lines_but_no_line():
-    assert completion_match("a = 1\n\n        return a", "  a = 1\n  return a\n")
-    assert not completion_match("a = 1\nreturn a\nb", "a = 1\nreturn a")
-    assert not completion_match("a=1", "a = 1")
-
-
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [

@@ -7,7 +7,6 @@ import pytest
 
 from scripts.evaluation.metrics.metric import summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite, unbiased
-from scripts.evaluation.results.intervals import wilson
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 8])
@@ -24,17 +23,6 @@ def test_the_estimate_gives_the_figures_published_with_the_estimator():
     assert unbiased(200, 50, 1) == pytest.approx(0.25)
     assert unbiased(4, 1, 2) == pytest.approx(0.5)
     assert unbiased(200, 1, 100) == pytest.approx(0.5)
-
-
-def test_wilsons_interval_gives_the_published_cases():
-    # Newcombe 1998, table I, method 3 (Wilson): 81/263, 15/148, 0/20, 1/29
-    for (successes, trials), (low, high) in {
-        (81, 263): (0.2553, 0.3662),
-        (15, 148): (0.0624, 0.1605),
-        (0, 20): (0.0000, 0.1611),
-        (1, 29): (0.0061, 0.1718),
-    }.items():
-        assert wilson(successes, trials, 0.95) == pytest.approx([low, high], abs=6e-5)
 
 
 def test_scores_are_the_means_over_problems():

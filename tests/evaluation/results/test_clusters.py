@@ -22,21 +22,6 @@ def test_a_module_and_its_test_are_one_cluster(module, test):
     assert clusters([test, "net/other.py", module], "file").tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("net/a/cache.py", "net/b/cache.py"),  # two modules of one name
-        ("net/cache.py", "hugo/cache_test.go"),  # of another repository
-        ("net/contest.py", "net/con.py"),
-        ("net/test_cache.py", "net/tests/test_cache.py"),  # tests without a module
-        ("HumanEval/1", "HumanEval/2"),
-        ("chat 1", "chat 2"),
-    ],
-)
-def test_what_only_looks_alike_stays_apart(first, second):
-    assert clusters([first, second], "file").tolist() == [0, 1]
-
-
 def test_a_test_belongs_to_the_module_of_its_name_that_is_nearest():
     ids = ["net/a/cache.py", "net/b/cache.py", "net/tests/b/test_cache.py"]
     assert clusters(ids, "file").tolist() == [0, 1, 1]

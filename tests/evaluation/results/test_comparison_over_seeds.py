@@ -6,7 +6,6 @@ import pytest
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents
-from scripts.evaluation.results.seeds_and_documents import compare_seeds
 from scripts.evaluation.suites.perplexity import SUITE as PERPLEXITY
 from scripts.evaluation.suites.qa import SUITE as ANSWERS
 
@@ -38,29 +37,6 @@ def losses(generator, quantiles=(2.0, 1.1, 1.2, 1.0), documents=30):
     return np.array(rows)
 
 
-def test_a_mean_over_seeds_is_compared_as_a_table_of_seeds_and_documents():
-    columns = shares(np.random.default_rng(1))
-    row = compared(ANSWERS, columns).comparison("exact_match", PLACE, "sft", "base")
-    gap = (columns[:, 1:, 0] - columns[:, :1, 0]).T
-    expected = compare_seeds(gap, int((gap != 0).any(axis=0).sum()), 0.95)
-    assert row["seeds"] == pytest.approx(gap.mean(axis=1).tolist()) and row["documents"] == 40
-    assert row["value"] == pytest.approx(gap.mean()) and row["p"] == pytest.approx(expected.p)
-    assert row["interval"] == pytest.approx(expected.interval)
-    assert row["mcnemar"] is None and 0 < row["detectable"] < 1
-
-
-def test_a_function_of_sums_is_that_of_each_seed_over_all_documents():
-    columns = losses(np.random.default_rng(2))
-    over_seeds, single = compared(PERPLEXITY, columns), compared(PERPLEXITY, columns, None)
-    each = [single.measure("bits_per_byte", PLACE, model)["value"] for model in SEEDS["sft"]]
-    score = over_seeds.measure("bits_per_byte", PLACE, "sft")
-    assert score["seeds"] == pytest.approx(each) and score["value"] == pytest.approx(np.mean(each))
-    row = over_seeds.comparison("bits_per_byte", PLACE, "sft", "base")
-    assert row["direction"] == "better" and row["value"] == pytest.approx(
-        np.mean(each) - single.measure("bits_per_byte", PLACE, "base")["value"]
-    )
-
-
 def test_seeds_that_differ_leave_open_what_the_first_alone_would_show():
     columns = losses(np.random.default_rng(3), quantiles=(1.2, 1.1, 1.25, 1.3))
     alone = compared(PERPLEXITY, columns, None).comparison("bits_per_byte", PLACE, "sft", "base")
@@ -68,30 +44,10 @@ def test_seeds_that_differ_leave_open_what_the_first_alone_would_show():
     assert alone["direction"] == "better" and over["direction"] == "no difference shown"
 
 
-def test_models_of_one_seed_have_the_same_figures_as_in_a_run_without_seeds():
-    columns = shares(np.random.default_rng(4))
-    over_seeds, before = compared(ANSWERS, columns), compared(ANSWERS, columns, None)
-    assert over_seeds.score(PLACE, "base") == before.score(PLACE, "base") and over_seeds.named == ["base", "sft"]
-    none = compared(ANSWERS, columns, {})
-    assert none.comparison("f1", PLACE, "sft", "base") == before.comparison("f1", PLACE, "sft", "base")
-    # of suite human, where raters saw the model of the first seed alone
-    single_seed = compared(ANSWERS, columns[:, :2], SEEDS, MODELS[:2])
-    assert single_seed.score(PLACE, "sft") == before.score(PLACE, "sft")
-
-
 def test_the_interval_has_a_width_even_where_all_seeds_are_right_on_all_documents():
     columns = shares(np.random.default_rng(5), effect=(0.5, 2, 2, 2))
     score = compared(ANSWERS, columns).measure("exact_match", PLACE, "sft")
     assert score["value"] == score["interval"][1] == 1 and score["interval"][0] < 0.96
-
-
-def test_too_few_documents_or_differences_give_no_interval():
-    columns = shares(np.random.default_rng(6), documents=5)
-    assert compared(ANSWERS, columns).measure("exact_match", PLACE, "sft")["interval"] is None
-    columns = shares(np.random.default_rng(7))
-    columns[3:, 1:] = columns[3:, :1]  # three documents differ at most
-    row = compared(ANSWERS, columns).comparison("exact_match", PLACE, "sft", "base")
-    assert (row["interval"], row["p"], row["direction"]) == (None, None, "no difference shown")
 
 
 def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over_seeds():

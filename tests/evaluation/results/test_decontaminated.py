@@ -32,20 +32,6 @@ def test_scores_without_are_those_of_a_run_on_the_other_problems_alone(tmp_path)
     )
 
 
-def test_where_every_problem_overlaps_there_is_no_score_without(tmp_path):
-    experiment = build(tmp_path, [])
-    overlaps = json.loads((tmp_path / OVERLAPS).read_text())
-    row = overlaps["suites"]["qa"]["instruct"]
-    run = next(iter(row["overlapping"].values()))
-    go = [item["id"] for item in make_answers("sft", 10) if item["language"] == "go"]
-    everything = [item["id"] for item in make_answers("sft", 10)]
-    for ids, expected in ((go, {"go"}), (everything, {"all", "go", "python", "rust"})):
-        row["overlapping"] = dict.fromkeys(ids, run)
-        dump(tmp_path / OVERLAPS, overlaps)
-        scores = evaluate(experiment, tmp_path / "results")["contamination"]["without"]["sft"]["qa"]["instruct"]
-        assert {language for language, score in scores.items() if score is None} == expected
-
-
 def test_without_a_suite_with_prompts_no_overlaps_are_read_or_reported(tmp_path):
     experiment = build(tmp_path, [], changes={"evaluation.qa": None})
     (tmp_path / OVERLAPS).unlink()

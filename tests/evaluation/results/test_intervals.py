@@ -14,7 +14,6 @@ from scripts.evaluation.results.intervals import (
     detectable,
     direction,
     estimate,
-    fewest_clusters,
     mcnemar,
     mean_interval,
     tango,
@@ -41,17 +40,6 @@ def deviation(numerator: np.ndarray, denominator: np.ndarray) -> float:
 def alone(count: int) -> np.ndarray:
     """Each document is a cluster of its own."""
     return np.arange(count)
-
-
-def test_the_values_per_document_of_a_mean_are_the_documents_own_and_average_to_the_score():
-    generator = np.random.default_rng(8)
-    ones = np.stack([generator.random(12), np.ones(12)], axis=1)
-    assert cluster_values(ones, lambda sums: sums[..., 0] / sums[..., 1]) == pytest.approx(ones[:, 0])
-    columns = np.abs(generator.normal(3, 1, (12, SUITE.width))) + 1
-    for metric in SUITE.metrics.values():
-        assert cluster_values(columns, metric.compute).mean() == pytest.approx(
-            float(metric.compute(columns.sum(axis=0)))
-        )
 
 
 def test_a_difference_of_plain_means_is_the_paired_t_test():
@@ -104,16 +92,6 @@ def test_clusters_that_all_differ_by_the_same_amount_prove_no_more_than_throws_o
     result = estimate(np.full(6, 0.4), 6, 0.95)
     assert result.p == pytest.approx(2.0**-5) and 0 < result.interval[0] < 0.4
     assert estimate(np.zeros(9), 9, 0.95) == (0.0, [0.0, 0.0], 1.0)
-
-
-def test_few_clusters_of_unequal_weight_widen_the_interval():
-    gap = np.random.default_rng(4).normal(0.3, 0.4, 12)
-    narrow, wide = (estimate(gap, effective, 0.95).interval for effective in (12, 2.5))
-    assert (wide[1] - wide[0]) / (narrow[1] - narrow[0]) == pytest.approx(stats.t.ppf(0.975, 1.5) / 2.201, rel=1e-3)
-
-
-def test_the_fewest_clusters_are_those_that_can_show_something():
-    assert [fewest_clusters(confidence) for confidence in (0.5, 0.9, 0.95, 0.99)] == [2, 5, 6, 8]
 
 
 def test_the_seed_of_several_texts_depends_on_where_each_ends():
@@ -175,12 +153,6 @@ def test_the_interval_of_a_mean_is_wilsons_where_each_document_is_right_or_wrong
         values = np.array([1.0] * right + [0.0] * (count - right))
         assert mean_interval(values, alone(count), 0.95) == pytest.approx(wilson(right, count, 0.95), abs=0.006)
     assert mean_interval(np.ones(5), alone(5), 0.95) is None
-
-
-def test_the_interval_of_a_mean_of_continuous_values_is_nearly_that_of_student():
-    values = np.random.default_rng(14).uniform(0.3, 0.6, 40)
-    ours, expected = mean_interval(values, alone(40), 0.95), stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert ours[1] - ours[0] == pytest.approx(expected[1] - expected[0], rel=0.1)
 
 
 def test_documents_of_one_cluster_count_as_the_clusters_where_they_agree():

@@ -9,10 +9,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
-from scripts.experiment.load import load_experiment
-from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import build, dump, dump_lines, model_folder, sha
 
 MODELS = ["base", "pretrain", "sft"]
@@ -134,7 +131,6 @@ def test_files_that_are_malformed_or_do_not_belong_together_are_one_line_errors(
     assert "\n" not in str(refused.value)
 
 
-FAST = {"name": "fast", "model": "sft", "metric": "answer_seconds", "below": 2}
 REFUSED = {
     "evaluation.latency.new_token: unknown key; did you mean `new_tokens`?": ({"new_token": 3}, {}),
     "evaluation.gate.gates.0.dataset: not with `metric: answer_seconds`, which needs no dataset": (
@@ -143,23 +139,3 @@ REFUSED = {
     ),
     "evaluation.gate.gates.0.model: no 'sfd' here; known: base, pretrain, sft": ({}, {"model": "sfd"}),
 }
-
-
-@pytest.mark.parametrize("line", REFUSED)
-def test_settings_that_do_not_agree_are_one_line_errors(line):
-    config, (settings, more) = read_yaml(Path("config/examples/from-scratch.yaml")), REFUSED[line]
-    config["evaluation"] |= {"latency": settings, "gate": {"gates": [{**FAST, **more}]}}
-    with pytest.raises(UserError) as error:
-        to_dict(load_experiment(config, "x.yaml"))
-    assert str(error.value) == f"x.yaml: {line}"
-
-
-def test_a_gate_may_be_on_the_base_and_needs_the_suite():
-    config = read_yaml(Path("config/examples/from-scratch.yaml"))
-    config["evaluation"]["gate"] = {"gates": [{**FAST, "model": "base"}]}
-    with pytest.raises(UserError, match=r"gates\.0\.metric: no 'answer_seconds' here; known: perplexity"):
-        to_dict(load_experiment(config))
-    config["evaluation"]["latency"] = {}
-    actual = to_dict(load_experiment(config))["evaluation"]["latency"]
-    defaults = {"prompt_tokens": 512, "new_tokens": 512}
-    assert actual == {"device": "gpu", **defaults}

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox.cpp_judge import CANDIDATE_FLAGS, TESTS_FLAGS, divided, parameters
+from scripts.judge.sandbox.cpp_judge import CANDIDATE_FLAGS, TESTS_FLAGS, parameters
 from scripts.judge.sandbox.program import Limits
 from tests.judge.sandbox.programs import BESIDE, CPP_HEAD, CPP_PROBLEM, END, OUTCOMES, RIGHT, WRONG, needs_cpp
 
@@ -58,12 +58,6 @@ def test_code_beside_a_wrong_function_does_not_make_it_pass(quick, name):
 def test_a_right_function_passes_beside_names_that_hide_those_of_the_tests(quick):
     verdict = judged(quick, RIGHT, BESIDE["no assertions"])
     assert verdict.outcome == "passed", verdict
-
-
-def test_heads_are_divided_at_the_problems_function():
-    helper = "#include<vector>\nint helper(int a){\n    if (a) { return a; }\n    return 0;\n}\n"
-    problem = Problem("C/1", "cpp", "", helper + "vector<int> f(int b){ \n  for(;;){\n", "", "f", ())
-    assert divided(problem) == (helper, "vector<int> f(int b)")
 
 
 def test_parameters_are_found_in_signatures():

@@ -39,22 +39,6 @@ def test_the_buffers_of_sockets_count_towards_memory(sandbox):
     assert not list(sandbox.groups.parent.glob(f"{program.group.folder.name}*"))  # nothing is left behind
 
 
-def test_without_a_group_few_open_files_keep_the_buffers_small(sandbox, monkeypatch):
-    monkeypatch.setattr(sandbox, "groups", None)
-    code = f"import time\ntime.sleep = lambda seconds: None\n{SOCKETS}for _ in range(20):\n    os.wait()\n"
-    program = sandbox.run([*sandbox.python, "-c", code], Limits(20, 512 << 20))
-    held = [int(line) for line in bytes(program.stdout).split()]
-    assert len(held) == 20
-    assert max(held) <= 64
-
-
-def test_a_program_within_its_limit_is_left_alone(sandbox):
-    program = sandbox.run(
-        [*sandbox.python, "-c", "x = bytearray(30 << 20); print(len(x) >> 20)"], Limits(20, 128 << 20)
-    )
-    assert (program.killed_for, program.code, bytes(program.stdout)) == (None, 0, b"30\n")
-
-
 def test_what_a_killed_process_of_the_same_number_left_behind_is_passed_over(tmp_path):
     groups = MemoryGroups(tmp_path, second=False)
     number = int(groups.create(1 << 20).folder.name.rpartition("-")[2])

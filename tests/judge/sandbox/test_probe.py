@@ -1,7 +1,6 @@
 """scripts/judge/sandbox/probe.py: sees a sandbox that does not hold, falls back, and refuses in one line."""
 
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -14,25 +13,7 @@ from scripts.common.errors import UserError
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import MODES, Sandbox
 
-ALLOW_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
-
 pytestmark = pytest.mark.usefixtures("sandbox")
-
-
-def test_the_best_mode_that_works_is_taken(sandbox):
-    assert sandbox.mode in MODES
-    assert probe.succeeded(sandbox) == []
-
-
-def test_the_mode_without_network_namespaces_holds_too():
-    assert probe.succeeded(Sandbox(MODES[1])) == []
-
-
-def test_without_the_filter_of_system_calls_the_probe_reports_a_shared_network():
-    box = Sandbox(MODES[1])
-    box.filter = ALLOW_ALL
-    succeeded = probe.succeeded(box)
-    assert {"reach this machine's network", "reach this machine's Unix sockets"} <= set(succeeded)
 
 
 @pytest.mark.slow
@@ -46,17 +27,6 @@ def test_the_probe_reports_each_protection_that_the_sandbox_leaves_out(monkeypat
     # processes that outlive the program keep its output open until the time limit
     monkeypatch.setattr(probe, "LIMITS", replace(probe.LIMITS, seconds=5))
     assert harm in probe.succeeded(Sandbox(MODES[0]))
-
-
-def test_a_machine_that_forbids_network_namespaces_gets_the_other_mode(monkeypatch):
-    names = Sandbox.namespaces
-
-    def forbidden(self):
-        # what bubblewrap says where the kernel refuses
-        return ["--no-such-option"] if self.mode == MODES[0] else names(self)
-
-    monkeypatch.setattr(Sandbox, "namespaces", forbidden)
-    assert probe.sandbox().mode == MODES[1]
 
 
 def test_no_sandbox_is_a_one_line_error_that_says_what_to_allow(monkeypatch):

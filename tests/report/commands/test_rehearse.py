@@ -12,11 +12,8 @@ import yaml
 from scripts.common.files import read_json
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Stage
 from scripts.report.commands import rehearse
 from scripts.report.commands.rehearse import make_small_base
-from scripts.training.planning.resolved_stage import resolve_stage, schedule_warnings
 from tests.training.conftest import LENGTH, MACHINE, STAGE, origin, scratch, tokenizer  # noqa: F401
 
 PROFILES = {
@@ -46,16 +43,6 @@ def test_each_experiments_rehearsal_is_valid_and_keeps_data_row_lengths_and_gate
             assert getattr(small.training.train[stage], kept) == getattr(settings, kept)
     assert small.evaluation.perplexity.documents == 2
     assert small.evaluation.perplexity.context == real.evaluation.perplexity.context
-
-
-def test_a_stage_whose_intervals_are_longer_than_its_rehearsal_can_be_rehearsed():
-    plain = {**STAGE, "warmup_steps": 500, "eval_steps": 1000}
-    changes = rehearse.small_stage(Stage.parse(plain, "test"), ranks=2)
-    settings = {key: value for key, value in (plain | changes).items() if value is not None}
-    stage = Stage.parse(settings, "test")
-    made = resolve_stage("tiny", stage, Machine.parse(MACHINE, "test"), None, None, processes=2)
-    assert (made.warmup, made.log_every, made.eval_every, made.save_every) == (1, 1, 1, 1)
-    assert schedule_warnings(made) == [], "warns of what nobody set"
 
 
 def test_a_machine_without_gpus_rehearses_in_fp32(tmp_path):

@@ -98,17 +98,6 @@ def test_clones_of_equal_names_are_numbered_and_the_other_code_keeps_its_own(tmp
     assert view.sources["networkx"].kind == "sdist"
 
 
-def test_the_languages_of_each_clone_are_read_however_few_their_files_are(tmp_path):
-    sizes = {".java": 60, ".rb": 50, ".js": 40, ".go": 20, ".rs": 10}
-    for ending, files in sizes.items():
-        repository(tmp_path / "mine" / ending[1:], files, ending)
-    (tmp_path / "mine/java/one.kt").write_text("val one = 1\n")
-    commit(tmp_path / "mine/java")
-    start(tmp_path / "mine", "local")
-    expected = {"java", "kotlin", "ruby", "javascript", "go", "rust", "python"}
-    assert set(loaded("mine").experiment.corpus.filter.languages) == expected
-
-
 def test_code_of_a_language_without_a_grammar_has_no_completion_tasks(tmp_path):
     start(repository(tmp_path / "scripts", 60, ".js"), "local")
     assert "completion" not in loaded("scripts").suites
@@ -174,14 +163,6 @@ def test_a_partial_clone_is_named_as_such(tmp_path):
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", "--filter=blob:none", url, partial], check=True)
     with pytest.raises(UserError, match="partial: no commit to pin: it is a partial clone; clone it whole"):
         start(partial, "local")
-
-
-def test_names_that_yaml_would_read_as_numbers_or_nothing_stay_names(tmp_path):
-    repository(tmp_path / "2024/null", 40)
-    repository(tmp_path / "2024/1e5", 40, ".go")
-    start(tmp_path / "2024", "profiles/local")
-    flow = loaded("2024")
-    assert flow.experiment.experiment == "2024" and flow.datasets["own"].sources == ["1e5", "null"]
 
 
 def test_a_clone_within_a_clone_and_a_link_are_not_taken(tmp_path):

@@ -87,34 +87,6 @@ def test_a_running_stage_shows_step_loss_rate_time_left_and_the_last_alert(tmp_p
     assert facts(tmp_path) == {"state": "running", "note": "", "eta_seconds": 7300.0, **LIVE}
 
 
-def test_a_stage_without_recent_output_is_stopped_and_shows_since_when_and_its_work_folder(tmp_path):
-    running(tmp_path, age=1500)
-    note = "no output for 25 min; sft: starts, work in results/work/train/sft/0123"
-    assert facts(tmp_path) == {"state": "stopped", "note": note, "eta_seconds": None, **LIVE}
-
-
-def test_of_several_work_folders_the_one_that_the_log_names_counts(tmp_path):
-    running(tmp_path, age=5000)
-    write(running(tmp_path, key="ffff") / "progress.json", '{"state": "running", "step": 7, "steps": 999}')
-    log = Path(sft(tmp_path).log)
-    write(log, "10:00:00 gpus: 2 NVIDIA A40 (0, 1)\n")  # it has named none yet
-    assert facts(tmp_path)["step"] is None and facts(tmp_path)["steps"] is None
-    write(log, STARTS + TELLS * 2000)
-    assert facts(tmp_path)["steps"] == 400
-
-
-def test_a_finished_stage_is_read_from_its_own_folder_alone(tmp_path):
-    out = sft(tmp_path).last_output.parent
-    write(out / "manifest.json", "{}")
-    write(out / "summary.json", '{"steps": 400, "eval_loss": 1.5, "tokens_per_second": 2500.0}')
-    write(
-        out / "metrics.jsonl", '{"step": 400, "loss": 1.4, "tokens_per_second": 1.0}\n{"step": 400, "eval_loss": 1.6}\n'
-    )
-    write(out / "alerts.jsonl", "")
-    done = {"step": 400, "steps": 400, "loss": 1.4, "eval_loss": 1.5, "tokens_per_second": 2500.0, "alert": None}
-    assert facts(tmp_path) == {"state": "done", "note": "", "eta_seconds": None, **done}
-
-
 @pytest.mark.parametrize(
     "broken", [b"", b"\n\n", b'{"step": 3, "lo', b"\xff\x00\xfe\x00\n", b"[1]\n", b"null\n", b"7\n"]
 )

@@ -73,26 +73,6 @@ def test_bytes_depend_on_content_alone_not_on_order_times_format_or_compression(
     assert (tmp_path / "folder").read_bytes() == (tmp_path / "0").read_bytes()
 
 
-def test_common_top_folder_is_removed_only_on_request_and_only_if_it_holds_everything(tmp_path, tools):
-    out = tmp_path / "out"
-    pack(tools.make_tar({"p-1.0/a": b"1", "p-1.0/b/c": b"2"}), out, strip=True)
-    assert tools.contents(out) == {"a": b"1", "b/c": b"2"}
-    pack(tools.make_tar({"p-1.0/a": b"1", "p-1.0/b/c": b"2"}), out)
-    assert set(tools.contents(out)) == {"p-1.0/a", "p-1.0/b/c"}
-    pack(tools.make_tar({"p-1.0/a": b"1", "other": b"2"}), out, strip=True)
-    assert set(tools.contents(out)) == {"p-1.0/a", "other"}
-
-
-def test_hard_links_become_files(tmp_path, tools):
-    entries = [
-        tools.entry("p/src/a.py", b"code"),
-        tools.entry("p/hard", kind=tarfile.LNKTYPE, target="p/src/a.py"),
-    ]
-    facts = pack(tools.make_tar(entries), tmp_path / "out", strip=True)
-    assert tools.contents(tmp_path / "out") == {"src/a.py": b"code", "hard": b"code"}
-    assert (facts["files"], facts["bytes"]) == (2, 8)
-
-
 def test_folder_is_packed_without_git(tmp_path, tools):
     tree = tools.write_tree(tmp_path / "tree", {**tools.FILES, ".git/config": b"x", "sub/.git": b"gitdir: x"})
     pack_folder(tree, tmp_path / "out", FREE)

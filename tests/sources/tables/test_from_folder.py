@@ -1,6 +1,5 @@
 """scripts/sources/tables/from_folder.py: the sources table made from a folder of repositories."""
 
-import csv
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +11,6 @@ from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.fetch import fetch
 from scripts.sources.tables.from_folder import licence_of, make_table, rows_of, write_sources
-from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
 
 ROOT = Path(__file__).parents[3]
@@ -55,29 +53,6 @@ def test_table_from_a_tree_pins_commits_and_content(tree, tmp_path, caplog):
     assert "Klingon: left out" in caplog.text
     assert "low: left out, the folder's name is none of high, high_priority, medium" in caplog.text
     assert ".git: left out" not in caplog.text
-
-
-def test_folders_named_high_priority_and_medium_priority_mean_the_same(tmp_path, tools):
-    for folder in ("high_priority/Python/a", "medium_priority/Go/b", "high/Python/c", "low/Python/d"):
-        tools.write_tree(tmp_path / folder, {"a.py": b"1"})
-    rows = {row["name"]: (row["priority"], row["language"]) for row in rows_of(tmp_path)}
-    assert rows == {"a": ("high", "python"), "b": ("medium", "go"), "c": ("high", "python")}
-
-
-def test_chinese_names_make_valid_names_that_stay_apart_whatever_is_added(tmp_path, tools):
-    def named(*folders):
-        for folder in folders:
-            tools.write_tree(tmp_path / "high/python" / folder, {"a.py": b"1"})
-        rows = rows_of(tmp_path)
-        write_sources(rows, tmp_path / f"{len(rows)}.tsv")
-        read_sources(tmp_path / f"{len(rows)}.tsv")
-        return {Path(row["location"]).name: row["name"] for row in rows}
-
-    before = named("数据工具", "网络-tool", "图像-tool")
-    assert len(set(before.values())) == 3
-    assert before["数据工具"].startswith("repository-") and before["网络-tool"].startswith("tool-")
-    after = named("中文", "tool")
-    assert {folder: after[folder] for folder in before} == before and after["tool"] == "tool"
 
 
 def test_uncommitted_work_in_a_tree_is_reported(tree, caplog):
@@ -142,13 +117,6 @@ def test_a_repository_that_cannot_be_pinned_is_left_out_with_its_reason_and_the_
     (tmp_path / "high/java/whole/A.java").write_text("class A {}")
     assert [row["name"] for row in rows_of(tmp_path)] == ["whole"]
     assert "left out: " in caplog.text and "new: no commit to pin" in caplog.text
-
-
-def test_written_table_is_plain_tsv(tmp_path):
-    rows = [["zstandard", "sdist", "zstandard==0.25.0", "0" * 64, "c", "medium", "BSD-3-Clause"]]
-    write_sources([dict(zip(COLUMNS, row, strict=True)) for row in rows], tmp_path / "t.tsv")
-    with (tmp_path / "t.tsv").open(newline="") as file:
-        assert list(csv.reader(file, delimiter="\t")) == [COLUMNS, *rows]
 
 
 def test_each_licence_is_recognized_by_its_own_text(tmp_path):

@@ -38,18 +38,6 @@ def test_good_table_is_read_in_order_whatever_the_line_ends(content, tmp_path):
     assert [list(source.model_dump().values()) for source in read_sources(path)] == ROWS
 
 
-def test_columns_may_stand_in_another_order(tmp_path):
-    path = tmp_path / "t.tsv"
-    path.write_text(text([row[::-1] for row in ROWS], COLUMNS[::-1]))
-    assert [source.name for source in read_sources(path)] == ["ripgrep", "zstandard", "mine"]
-
-
-def test_quotes_are_plain_characters(tmp_path):
-    path = tmp_path / "t.tsv"
-    path.write_text(changed("location", 'a "b'))
-    assert read_sources(path)[0].location == 'a "b'
-
-
 BAD = {
     "empty": ("", "t.tsv: empty"),
     "no rows": (text([]), "at least one source"),
@@ -117,12 +105,6 @@ def test_credentials_in_a_url_are_refused_and_not_shown(location, part, tmp_path
     assert "hidden" not in str(refused.value)
 
 
-@pytest.mark.parametrize("location", ["git@example.org:r.git", "ssh://git@example.org/r", "/home/a@b/r", "../x?y"])
-def test_user_names_of_ssh_and_odd_paths_are_no_credentials(location, tmp_path):
-    (tmp_path / "t.tsv").write_text(changed("location", location))
-    assert read_sources(tmp_path / "t.tsv")[0].location == location
-
-
 @pytest.mark.parametrize("data", [text().encode("utf-16"), b"\xff\xfe\x00", bytes(range(256)) * 9, b"x" * 200_000])
 def test_binary_or_wrongly_encoded_table_is_refused(data, tmp_path):
     (tmp_path / "t.tsv").write_bytes(data)
@@ -136,29 +118,11 @@ def test_missing_table_is_refused(tmp_path):
             read_sources(path)
 
 
-def test_the_table_from_scratch_is_pinned_and_spans_the_languages():
-    sources = read_sources(ROOT / "config/examples/from-scratch.tsv")
-    assert len(sources) >= 6
-    assert {"python", "rust", "c", "cpp", "java", "go"} <= {source.language for source in sources}
-
-
 def table_at_head(folder, location, kind="git"):
     """A table with one source that is pinned by what is checked out."""
     cells = ["mine", kind, str(location), "HEAD", "python", "high", "MIT"]
     (folder / "t.tsv").write_text("\t".join(COLUMNS) + "\n" + "\t".join(cells) + "\n")
     return folder / "t.tsv"
-
-
-def test_head_is_the_commit_that_was_checked_out_when_the_workflow_started(tmp_path):
-    repository = tmp_path / "r"
-    git = ["git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    subprocess.run(["git", "init", "--quiet", repository], check=True)
-    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=first"], check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    (source,) = read_sources(table_at_head(tmp_path, repository))
-    assert source.pin == commit
-    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=more"], check=True)
-    assert read_sources(table_at_head(tmp_path, repository)) == [source]  # a job reads the table again
 
 
 def test_head_of_what_is_no_repository_is_one_line(tmp_path):

@@ -94,16 +94,6 @@ def test_bytes_of_tokens_add_up_to_the_normalized_text(encoder):
         assert encoder.bytes_of[ids].sum() == len(unicodedata.normalize("NFC", text).encode())
 
 
-def test_control_tokens_stand_for_no_bytes_also_where_a_tokenizer_lists_them_in_its_vocabulary(tokenizer, tmp_path):
-    folder = shutil.copytree(tokenizer, tmp_path / "t")
-    description = json.loads((folder / "tokenizer.json").read_text())
-    description["model"]["vocab"]["<|endoftext|>"] = 978
-    (folder / "tokenizer.json").write_text(json.dumps(description))
-    encoder = Encoder(folder)
-    ids, _ = encode_single(encoder, {"text": "<|endoftext|>"})
-    assert (encoder.bytes_of[encoder.end], ids.count(encoder.end), encoder.bytes_of[ids].sum()) == (0, 1, 13)
-
-
 CHATS = [
     [("user", "Hi"), ("assistant", "Hello, 世界！\n")],
     [("system", "你是代码助手。"), ("user", "这段代码做什么？\n```python\nx = 1\n```"), ("assistant", "它给 x 赋值。")],
@@ -159,18 +149,6 @@ def test_a_batch_equals_its_examples_one_by_one(encoder):
         span = slice(encoded.offsets[i], encoded.offsets[i + 1])
         assert (encoded.ids[span].tolist(), encoded.targets[span].tolist()) == encode_single(encoder, example)
     assert len(encoder.encode([]).ids) == 0
-
-
-def test_template_is_read_from_the_configuration_where_a_model_has_it_there(encoder, tokenizer, tmp_path):
-    folder = shutil.copytree(tokenizer, tmp_path / "t")
-    template = (folder / "chat_template.jinja").read_text().replace("a helpful assistant", "Qwen")
-    (folder / "chat_template.jinja").unlink()
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": template}))
-    messages = [{"role": "user", "content": "a"}]
-    ids, _ = encode_single(Encoder(folder), {"messages": messages})
-    assert ids == AutoTokenizer.from_pretrained(folder).apply_chat_template(messages, return_dict=False)
-    assert ids != encode_single(encoder, {"messages": messages})[0]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """scripts/tokens/packing/fill_in_middle.py: each piece is whole in one row, and the pieces are the documents again."""
 
 import json
-import random
 import shutil
 import unicodedata
 from collections import Counter
@@ -125,27 +124,6 @@ def test_hostile_texts_survive_in_rows_of_any_length(tokenizer, tmp_path, length
         form, *segments = decoder.taken_apart(shards.tokens[row, offset : offset + count].tolist())
         seen[document] += len("".join(segments).encode()) if form != "plain" else int(sizes[segments[0]].sum())
     assert seen == [len(unicodedata.normalize("NFC", text).encode()) for text in texts]
-
-
-@pytest.mark.parametrize(("rate", "spm_rate"), [(0, 0.5), (0.1, 0.5), (0.9, 0), (1, 1)])
-def test_shares_are_as_configured_and_split_points_uniform(tokenizer, rate, spm_rate):
-    n, encoder, decoder = 3000, Encoder(tokenizer), Decoder(tokenizer)
-    texts = [f"{i:06}" + "".join(random.Random(i).choices("abc = (\n", k=94)) for i in range(n)]
-    fill = FillInMiddle(encoder, 4096, rate, spm_rate, 1)
-    pieces = fill.pieces(encoder.encode([{"text": text} for text in texts]))
-    assert len(pieces.kinds) == n
-    drawn, spm = np.count_nonzero(pieces.kinds), np.count_nonzero(pieces.kinds == 2)
-    assert abs(drawn - n * rate) <= 4 * (n * rate * (1 - rate)) ** 0.5
-    assert spm == drawn * spm_rate or 0 < spm_rate < 1
-    if rate > 0.5:  # of the two points of a uniform pair the mean is at one and two thirds, standard error 0.236 / √n
-        taken_apart = [
-            decoder.taken_apart(pieces.ids[start:end].tolist())
-            for start, end in zip(pieces.offsets, pieces.offsets[1:], strict=False)
-        ]
-        suffixes = [len(part[3]) for part in taken_apart if part[0] != "plain"]
-        assert abs(np.mean(suffixes) / 100 - 1 / 3) < 4 * 0.236 / drawn**0.5
-        prefixes = [len(part[1]) for part in taken_apart if part[0] == "psm"]
-        assert spm_rate or abs(np.mean(prefixes) / 100 - 1 / 3) < 4 * 0.236 / drawn**0.5 + 0.01
 
 
 def test_draws_follow_from_seed_and_content_whatever_stands_beside(tokenizer, tmp_path, monkeypatch):

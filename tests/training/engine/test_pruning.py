@@ -166,18 +166,3 @@ def test_two_stages_that_start_at_once_from_one_model_may_both_remove_its_checkp
     monkeypatch.setattr(os, "unlink", too_late)
     assert len(remove_published(run.parent, tmp_path / "train/sft")) == 1
     assert left(run) == []
-
-
-def test_a_finished_earlier_run_keeps_nothing_however_recent(runs, tmp_path):
-    earlier, run = runs
-    publish(tmp_path / "train/sft")
-    mark_published(earlier, tmp_path / "train/sft")
-    [line] = remove_earlier(run, keep_newest=True)
-    assert line.startswith("removed 4 checkpoints of an earlier run, freed 400.")
-    assert left(earlier) == []
-
-
-def test_without_other_runs_there_is_nothing_to_remove(tmp_path):
-    assert remove_published(tmp_path / "none", tmp_path / "train/none") == []
-    save(tmp_path / "work/sft/0123", 4)
-    assert remove_earlier(tmp_path / "work/sft/0123", keep_newest=False) == []

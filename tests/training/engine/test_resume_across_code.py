@@ -11,9 +11,8 @@ from safetensors.torch import load_file
 
 from scripts.common.errors import UserError
 from scripts.training.engine.checkpoint_folders import step_of
-from scripts.training.engine.resume_across_code import NAME, resume_anyway
+from scripts.training.engine.resume_across_code import resume_anyway
 from tests import forked
-from tests.training.engine.test_early_stopping import BEST
 from tests.training.test_train import command
 
 ANYWAY = {**os.environ, "RESUME": "anyway"}
@@ -76,11 +75,6 @@ def test_without_the_option_the_stage_starts_over_and_its_log_names_the_option(o
     assert summary(killed)["resumed_at_step"] == 0 and summary(killed)["code_changes"] == []
 
 
-def test_changed_settings_start_another_run_whatever_resume_says(origin, shards, killed):
-    trained(origin, shards, killed, "new", ANYWAY, learning_rate=1e-3)
-    assert summary(killed)["resumed_at_step"] == 0 and summary(killed)["code_changes"] == []
-
-
 def test_a_kill_between_taking_over_and_writing_it_down_loses_nothing(origin, shards, killed, straight, tmp_path):
     """The folder has its new name, and run.json still the old code."""
     trained(origin, shards, tmp_path / "other", "new")
@@ -88,17 +82,6 @@ def test_a_kill_between_taking_over_and_writing_it_down_loses_nothing(origin, sh
     run.rename(killed / "work" / next((tmp_path / "other/work").iterdir()).name)
     trained(origin, shards, killed, "new")
     assert summary(killed)["code_changes"] == [{"step": 8, "from": "old", "to": "new"}]
-
-
-def test_the_best_checkpoint_is_found_in_the_renamed_folder(origin, shards, tmp_path):
-    trained(origin, shards, tmp_path, "old", **BEST)
-    best = load_file(tmp_path / "out/model.safetensors")
-    interrupt(tmp_path, 6)
-    run = next((tmp_path / "work").iterdir())
-    assert [path.name for path in run.glob("checkpoint-*")] != [] and json.loads((run / NAME).read_text())
-    trained(origin, shards, tmp_path, "new", ANYWAY, **BEST)
-    ours = load_file(tmp_path / "out/model.safetensors")
-    assert all(torch.equal(ours[name], best[name]) for name in ours) and summary(tmp_path)["code_changes"]
 
 
 def test_another_value_of_resume_is_a_one_line_error(monkeypatch):

@@ -53,21 +53,6 @@ def merged(origin, shards, tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_loss_falls_and_the_folder_holds_an_adapter_that_names_its_base(adapter, origin):
-    losses = [entry["loss"] for entry in metrics(adapter / "out") if "loss" in entry]
-    assert losses[-1] < losses[0] - 0.01
-    manifest = read_manifest(adapter / "out")
-    assert {"adapter_model.safetensors", "adapter_config.json", "config.json", "tokenizer.json"} <= set(
-        manifest["files"]
-    )
-    assert not (adapter / "out/model.safetensors").exists() and not (adapter / "out/README.md").exists()
-    assert (adapter / "out" / manifest["adapter"]["base"]).resolve() == origin.resolve()
-    assert manifest["adapter"]["base_manifest"] == sha256_file(origin / "manifest.json")
-    config = json.loads((adapter / "out/adapter_config.json").read_text())
-    assert config["target_modules"] == ["down_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
-    assert not Path(config["base_model_name_or_path"]).is_absolute()
-
-
 def test_merged_weights_the_applied_adapter_and_load_model_give_the_same_model(adapter, merged, origin):
     plain = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
     untouched = logits(plain)

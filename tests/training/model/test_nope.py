@@ -109,17 +109,6 @@ def test_the_logits_equal_an_independent_computation_without_rope_in_exactly_the
         assert (load(qwen)(ids()).logits - expected).abs().max() > 0.5
 
 
-def test_the_weights_on_disk_are_not_touched_and_every_parameter_is_found_again(qwen, copy):
-    before = (qwen / "model.safetensors").read_bytes()
-    convert_to_nope(copy, [0])
-    assert (copy / "model-weights.safetensors").read_bytes() == before
-    biases = load_file(copy / "model-o-proj-bias.safetensors")
-    assert len(biases) == DEPTH
-    assert not any(bias.any() for bias in biases.values())
-    _, loading_info = AutoModelForCausalLM.from_pretrained(copy, output_loading_info=True)
-    assert not any(loading_info.values()), loading_info
-
-
 @torch.no_grad()
 def test_a_sharded_bfloat16_model_is_converted_too(qwen, tmp_path):
     load(qwen, torch.bfloat16).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
@@ -132,24 +121,6 @@ def test_a_sharded_bfloat16_model_is_converted_too(qwen, tmp_path):
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     same = load(tmp_path / "shards", torch.bfloat16, "sdpa")
     assert torch.equal(model(ids()).logits, same(ids()).logits)
-
-
-@torch.no_grad()
-def test_a_converted_model_can_be_saved_loaded_and_used_to_generate(copy, tmp_path):
-    convert_to_nope(copy, ["1-2"])
-    model = load(copy)
-    model.save_pretrained(tmp_path / "again")
-    again = load(tmp_path / "again")
-    assert again.config.no_rope_layers == [1, 0, 0, 1]
-    assert [layer.self_attn.use_rope for layer in again.model.layers] == [1, 0, 0, 1]
-    assert again.config.eos_token_id == 5
-    assert again.config.bos_token_id is None
-    assert torch.equal(again(ids()).logits, model(ids()).logits)
-    made = again.generate(ids(1, 6), max_new_tokens=8, do_sample=False, eos_token_id=None, pad_token_id=0)
-    grown = ids(1, 6)  # the cache of keys must know which layers rotate
-    for _ in range(8):
-        grown = torch.cat([grown, model(grown, use_cache=False).logits[:, -1:].argmax(-1)], 1)
-    assert torch.equal(made, grown)
 
 
 @torch.no_grad()
@@ -180,11 +151,6 @@ def test_packed_documents_are_kept_apart_also_in_layers_without_rope(copy, atten
 def test_layers_that_do_not_exist_or_repeat_are_one_line_errors(chosen, message):
     with pytest.raises(UserError, match=f"training.base.no_rope_layers: {message}"):
         expand_layers(chosen, 28)
-
-
-def test_layers_may_be_given_as_numbers_and_ranges():
-    assert expand_layers([5, "20-22", 0], 28) == [0, 5, 20, 21, 22]
-    assert expand_layers([], 28) == []
 
 
 def test_other_architectures_and_sliding_windows_are_refused_and_nothing_is_changed(copy):

@@ -23,7 +23,7 @@ from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
 from scripts.training.engine.callbacks import Interruption, ProgressFile
 from scripts.training.engine.checkpoint_folders import newest_complete, step_of
-from scripts.training.engine.trainer import PassRecordingTrainer, find_rows
+from scripts.training.engine.trainer import PassRecordingTrainer
 from scripts.training.monitoring.alerts import Alerts
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, often, scratch
@@ -173,23 +173,6 @@ def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output
         assert "Traceback" not in done.stderr
 
 
-def test_a_gradient_norm_that_is_not_finite_suspects_all_rows_of_the_step(shards):
-    rows = Shards(shards, "train")
-    trainer = PassRecordingTrainer.__new__(PassRecordingTrainer)
-    trainer.passes = [
-        (torch.from_numpy(rows.tokens[[3, 8]].astype(np.int64)), torch.tensor(2.0)),
-        (torch.from_numpy(rows.tokens[[5, 1]].astype(np.int64)).reshape(1, -1), torch.tensor(1.0)),
-    ]
-    trainer.train_dataset = SimpleNamespace(packing=True)
-    trainer.grad_norm = torch.tensor(float("inf"))
-    assert trainer.nonfinite().tolist() == [False, True]
-    assert trainer.suspect_documents(rows) == [name for row in (3, 8, 5, 1) for name in rows.documents(row)]
-    trainer.passes[1] = (trainer.passes[1][0], torch.tensor(float("nan")))
-    trainer.grad_norm = None
-    assert trainer.nonfinite().tolist() == [True, False]
-    assert trainer.suspect_documents(rows) == [name for row in (5, 1) for name in rows.documents(row)]
-
-
 @pytest.fixture
 def stop(shards, tmp_path):
     """The callback on a trainer in the middle of a step, and what the Trainer would call it with."""
@@ -224,11 +207,3 @@ def test_only_the_rows_of_the_newest_step_are_suspects(stop):
     with pytest.raises(UserError, match="the gradient norm is not finite") as caught:
         interruption.on_step_end(args, state, TrainerControl())
     assert str(caught.value).endswith(f"documents of the batch: {', '.join(interruption.shards.documents(8))}")
-
-
-def test_rows_are_found_by_their_content_and_others_are_not(shards):
-    rows = Shards(shards, "train")
-    assert find_rows(rows, rows.tokens[[29, 0]]) == [29, 0]
-    changed = rows.tokens[[4]].copy()
-    changed[0, -1] += 1  # alike but for the last token
-    assert find_rows(rows, changed) == []

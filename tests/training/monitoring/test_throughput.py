@@ -16,7 +16,6 @@ from scripts.training.monitoring.throughput import (
     GpuSensors,
     flops_per_token,
     peak_flops,
-    reduce_over_ranks,
 )
 from tests import forked
 from tests.training.conftest import LENGTH, SHAPE
@@ -100,13 +99,6 @@ def fails(*arguments):
     raise NVMLError("Not Supported")
 
 
-def test_nvml_is_asked_for_this_process_card_by_uuid(monkeypatch):
-    fake = fake_nvml()
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    assert GpuSensors("1234-ab").read() == {"gpu_utilisation": 97, "gpu_power_w": 291.5, "gpu_temperature_c": 71}
-    assert fake.uuids == ["GPU-1234-ab"]
-
-
 def test_readings_that_a_card_does_not_give_have_no_key(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetPowerUsage=fails))
     assert GpuSensors("1234-ab").read() == {"gpu_utilisation": 97, "gpu_temperature_c": 71}
@@ -138,10 +130,6 @@ def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_po
     for rank in range(2):
         actual = json.loads((tmp_path / f"ranks.py{rank}").read_text())
         assert actual == {"memory_reserved_gib": 31.0, "gpu_power_w": 250.0, "gpu_temperature_c": 60.0}
-
-
-def test_one_process_needs_no_process_group():
-    assert reduce_over_ranks({"gpu_temperature_c": 60.0}, torch.device("cpu")) == {"gpu_temperature_c": 60.0}
 
 
 def test_each_logged_step_of_a_stage_has_rate_memory_and_an_empty_mfu_on_the_cpu(origin, shards, tmp_path):

@@ -10,14 +10,9 @@ from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Lora
-from scripts.training.planning import budget
 from scripts.training.planning.budget import Pass, pass_peak
-from scripts.training.planning.choice import Option, choose, preference
-from scripts.training.planning.memory import GIB
-from scripts.training.planning.parameters import counts
+from scripts.training.planning.choice import choose
 from scripts.training.planning.plan_stage import PlanInputs, plan
-from scripts.training.planning.resolved_stage import Batch
-from scripts.training.planning.speed import Speed
 from tests.training.test_plan import QWEN_7B, stage
 
 
@@ -66,41 +61,6 @@ def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_wh
     assert (lora.machine.sharding, lora.machine.offload) == ("none", False)
     fixed = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", liger=False))
     assert (fixed.machine.sharding, fixed.machine.offload) == ("zero2", True), "what is given is not changed"
-
-
-def test_of_equally_fast_ways_the_one_that_sends_least_is_taken_then_the_largest_batch():
-    def way(sharding, micro, speed, offload=False):
-        local = machine("a40", sharding=sharding, offload=offload)
-        return Option(stage(), local, Batch(micro, 1), None, Speed(1.0, 0.0, 0.0, speed, None), 1000)
-
-    ways = [way("zero3", 4, 9171.0), way("zero2", 1, 9171.0), way("zero2", 2, 9170.9), way("fsdp2", 4, 9171.2)]
-    best = min(ways, key=preference)
-    assert (best.machine.sharding, best.batch.micro) == ("zero2", 2)
-    assert min([*ways, way("zero3", 1, 9400.0)], key=preference).machine.sharding == "zero3"
-    offloaded = way("zero2", 4, 9171.0, offload=True)
-    assert not min([offloaded, way("zero3", 1, 9171.0)], key=preference).machine.offload
-
-
-def test_the_plan_is_for_the_machine_with_gpus_and_not_for_the_host_that_prints_it(monkeypatch):
-    """`make env` installs Liger where GPUs are: a login node without any plans with it, a host with GPUs as it is."""
-    for capability, expected in ((None, True), ((8, 6), False)):
-        monkeypatch.setattr(budget, "least_capability", lambda found=capability: found)
-        monkeypatch.setattr(budget.importlib.util, "find_spec", lambda name: None)
-        budget.liger_expected.cache_clear()
-        assert budget.uses_liger(machine("a40", liger="auto")) is expected
-        assert not budget.uses_liger(machine("a40", liger=False)) and not budget.uses_liger(machine("local"))
-    budget.liger_expected.cache_clear()
-
-
-def test_a_stage_that_trains_some_layers_fits_where_all_would_not():
-    dual = machine("a40-dual", offload=False, liger=False)
-    part = stage(trainable="no_rope_layers")
-    with pytest.raises(UserError, match="does not fit"):
-        choose("adapt", stage(), QWEN_7B, dual)
-    assert choose("adapt", part, QWEN_7B, dual, list(range(25, 28))).budget.total < 44.5 * GIB
-    last = counts(QWEN_7B, stage(trainable=["model.layers.27.*", "lm_head.weight"]), [])
-    assert last.first_layer == 27
-    assert last.trained == 152064 * 3584 + 2 * 3584**2 + 2 * 512 * 3584 + 3 * 3584 * 18944 + 3 * 3584 + 2 * 512
 
 
 TRACED = json.loads(Path("tests/training/planning/traced_passes.json").read_text())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.training.planning.kernels import Installed, choose_attention, installed_kernels, kernels_line
+from scripts.training.planning.kernels import Installed, choose_attention, kernels_line
 from tests.training.conftest import machine, stage
 
 ALL, NO_FLASH, NOTHING = Installed(True, True, True), Installed(False, True, False), Installed(False, False, False)
@@ -51,12 +51,3 @@ def test_the_fastest_attention_is_chosen_and_what_rules_out_a_faster_one_is_name
 def test_one_line_says_before_the_first_job_what_will_run(capability, installed, precisions, changes, expected):
     stages = [stage(precision=precision) for precision in precisions]
     assert kernels_line(machine(gpus=2, **changes), stages, capability, installed) == expected
-
-
-@pytest.mark.slow  # torch is among them
-def test_what_is_installed_is_read_from_the_packages(monkeypatch):
-    versions = {"flash-attn": (2, 3, 2)}
-    monkeypatch.setattr("scripts.training.planning.kernels.version_of", versions.get)
-    assert not installed_kernels().flash_attn  # transformers does not use it
-    versions["flash-attn"] = (2, 8, 3)
-    assert installed_kernels().flash_attn

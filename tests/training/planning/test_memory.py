@@ -201,13 +201,6 @@ def test_model_states_per_parameter_follow_the_zero_papers_table(sharding, per_p
     assert states == per_parameter * count_parameters(QWEN_7B)
 
 
-def test_fsdp2_divides_what_ddp_keeps_whole():
-    ddp, _ = full_training_memory(QWEN_7B, a40(), "adamw")
-    eight, _ = full_training_memory(QWEN_7B, a40(gpus=8, sharding="fsdp2"), "adamw")
-    gathered = 8 * 152064 * 3584  # two units in bf16 and the gradient of one; the embedding is the largest
-    assert eight == ddp / 8 + gathered
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -241,16 +234,3 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
     assert state_bytes(model, optimizer) == OPTIMIZERS[optimizer].state_bytes(
         counted.trained, counted.matrices, counted.head
     )
-
-
-@pytest.mark.parametrize("sharding", ["none", "zero2", "zero3", "fsdp2"])
-def test_muon_spares_one_moment_of_the_layers_matrices(sharding):
-    """On a GPU, or on the host where the moments are there."""
-    spared = 4 * 28 * (2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18944)
-    machine = a40(sharding=sharding)
-    (adamw, _), (muon, _) = (full_training_memory(QWEN_7B, machine, name) for name in ("adamw", "muon"))
-    assert adamw - muon == (spared if sharding == "none" else spared / 2)
-    if sharding.startswith("zero"):
-        machine = a40(sharding=sharding, offload=True)
-        (adamw, host), (muon, its_host) = (full_training_memory(QWEN_7B, machine, name) for name in ("adamw", "muon"))
-        assert (adamw, host) == (muon, its_host + spared)

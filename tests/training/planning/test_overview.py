@@ -48,16 +48,6 @@ def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_ma
     assert "of the rows asked for" in printed([stage_plan])
 
 
-def test_the_models_of_further_seeds_are_planned_too(tmp_path):
-    """Their names are not those of the file's stages, and their plan ended in a KeyError."""
-    path = tmp_path / "mine.yaml"
-    experiment = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
-    experiment["training"]["train"]["sft"]["seeds"] = [1, 2]
-    path.write_text(yaml.safe_dump(experiment))
-    stages = overview.plans_of("profiles/a40", path, assumed_rows=6400).stages
-    assert [stage.plan["steps"] for stage in stages] == [300, 300]
-
-
 @pytest.mark.parametrize("key", ["gpu_memory_gib", "gpu_tflops"])
 def test_a_figure_that_the_machine_file_lacks_is_named_with_what_is_missing(key):
     machine = load_machine(Path("config/machines/a40.yaml"))

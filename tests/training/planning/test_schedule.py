@@ -17,21 +17,6 @@ def resolved(steps: int, **changes) -> ResolvedStage:
     return resolve_stage("sft", settings, a40(gpus=8), None, None, monitoring=monitoring)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 19, 20, 21, 207, 1000, 12345])
-def test_the_default_shares_evaluate_and_log_often_and_end_the_warm_up_in_time(steps):
-    made = resolved(steps)
-    assert schedule_warnings(made, validation_rows=100) == []
-    assert steps // made.eval_every >= min(20, steps) and steps // made.log_every >= min(200, steps)
-    assert steps // made.save_every >= min(10, steps) and made.warmup <= 0.03 * steps + 1
-
-
-def test_a_number_below_one_is_a_share_of_all_steps():
-    own_steps = resolved(1000, warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
-    shares = resolved(1000, warmup_steps=0.1, log_steps=0.01, eval_steps=0.3, save_steps=0.5)
-    intervals = [(made.warmup, made.log_every, made.eval_every, made.save_every) for made in (own_steps, shares)]
-    assert intervals == [(0, 2, 3, 4), (100, 10, 300, 500)]
-
-
 def test_a_warm_up_longer_than_the_stage_is_refused_with_a_setting_that_passes():
     """207 steps of 25 repositories under a warm-up of 1,000."""
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* use 0\.03"):

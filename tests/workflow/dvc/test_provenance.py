@@ -13,7 +13,6 @@ from tests.workflow.dvc.conftest import ALL_JOBS, Checkout, flip
 
 pytestmark = pytest.mark.fault("Snakemake's records, results and provenance", "workflow")
 
-FETCHED = {"fetch alpha", "fetch beta"}
 TRAINING = {"train first", "train second", "gate"}
 
 
