@@ -70,7 +70,7 @@ def test_on_the_target_hardware_both_files_agree_and_name_the_conditions(model_f
     result = latency(model_folder, SETTINGS, SEED, tmp_path)
     assert result == read_json(tmp_path / "scores.json")
     runs = list(read_jsonl(tmp_path / "items.jsonl.zst"))
-    assert result["figures"] == figures(runs, SETTINGS)
+    assert result["figures"] == figures(runs, SETTINGS.new_tokens)
     assert all(0 < run["first_token_seconds"] < run["seconds"] for run in runs)
     assert (result["device"], result["not_applicable"], result["settings"]) == (
         "cpu",

@@ -20,10 +20,9 @@ from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
+from scripts.common.files import write_json, write_jsonl
 from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
 from scripts.evaluation.results.intervals import content_seed, median_interval
-from scripts.evaluation.results.items import AGAIN, settings_differences
 from scripts.evaluation.suites import About
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Record, to_dict
@@ -40,6 +39,7 @@ ABOUT = About(
 )
 WARM_UP = 2  # runs before the timed ones
 RUNS = 10  # timed runs; an interval at 95% needs at least 6
+CONFIDENCE = 0.95
 # metric → its value for a run that generated `tokens` tokens
 METRICS = {
     "first_token_seconds": lambda run, tokens: run["first_token_seconds"],
@@ -141,54 +141,16 @@ def time_runs(model: "PreTrainedModel", settings: Settings, seed: int) -> list[d
         raise UserError(
             f"{model.device}: no memory for a prompt of {settings.prompt_tokens} tokens and its answer"
         ) from error
-    rate = figures(runs, settings)["tokens_per_second"]["value"]
-    logging.info(f"latency: {rate:.1f} tokens/s")
     return runs
 
 
-def metric_values(runs: list[dict], settings: Settings) -> dict[str, list[float]]:
-    """Each metric of each run."""
+def figures(runs: list[dict], tokens: int) -> dict:
+    """`{metric: {"value": median over the runs, "interval": at 95%}}`; of fewer than 6 runs the interval is None."""
     found = {}
     for name, value in METRICS.items():
-        found[name] = [value(run, settings.new_tokens) for run in runs]
+        values = [value(run, tokens) for run in runs]
+        found[name] = {"value": median(values), "interval": median_interval(values, CONFIDENCE)}
     return found
-
-
-def figures(runs: list[dict], settings: Settings) -> dict:
-    """`{metric: {"value": median}}`."""
-    return {name: {"value": median(values)} for name, values in metric_values(runs, settings).items()}
-
-
-def read_latency(folder: Path, settings: Settings, seed: int, confidence: float) -> dict:
-    """A model's figures with the interval of each median, or `{"not_applicable": reason}`.
-
-    Args:
-        folder: holds the model's scores.json and items.jsonl.zst.
-        settings, seed: those that the model should have been timed with.
-
-    Raises:
-        UserError: a file is malformed, the two do not agree, or other settings made them.
-    """
-    path = folder / "scores.json"
-    scores = read_json(path)
-    try:
-        timed_with, reason, written = scores["settings"], scores["not_applicable"], scores["figures"]
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: {error} is missing; {AGAIN}") from error
-    differences = settings_differences(timed_with, to_dict(settings) | {"seed": seed})
-    if differences:
-        raise UserError(f"{path}: timed with other settings: {differences}; {AGAIN}")
-    runs = list(read_jsonl(folder / "items.jsonl.zst"))
-    try:
-        agrees = written == (figures(runs, settings) if runs else None) and len(runs) in (0, RUNS)
-    except (KeyError, TypeError, ArithmeticError):
-        agrees = False
-    if not agrees or isinstance(reason, str) == bool(runs):
-        raise UserError(f"{path}: does not agree with the {len(runs)} runs in items.jsonl.zst; {AGAIN}")
-    if not runs:
-        return {"not_applicable": reason}
-    intervals = {name: median_interval(values, confidence) for name, values in metric_values(runs, settings).items()}
-    return written | {name: {**written[name], "interval": interval} for name, interval in intervals.items()}
 
 
 def latency(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
@@ -209,7 +171,8 @@ def latency(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
             "attention": model.config._attn_implementation,
             "threads": torch.get_num_threads(),
         }
-        measured = {"figures": figures(runs, settings), "conditions": conditions}
+        measured = {"figures": figures(runs, settings.new_tokens), "conditions": conditions}
+        logging.info(f"latency: {measured['figures']['tokens_per_second']['value']:.1f} tokens/s")
     facts = {"engine": ENGINE, "settings": to_dict(settings) | {"seed": seed}, "not_applicable": reason}
     result = {**model_and_environment(folder), **facts, **measured}
     write_jsonl(out / "items.jsonl.zst", runs)
