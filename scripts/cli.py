@@ -180,9 +180,7 @@ def judge(
     from scripts.judge.sandbox.bubblewrap import Limits
     from scripts.judge.sandbox.packages import Packages
 
-    environment = None
-    if packages is not None:
-        environment = str(packages)
+    environment = str(packages) if packages is not None else None
     problems = Benchmark(path=str(benchmark), ignore=ignore or [])
     limits = Limits(timeout, memory << 20)
     judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment))

@@ -33,21 +33,34 @@ def watch() -> None:
     os.environ[MARK] = value
 
 
-def marked(value: str) -> set[psutil.Process]:
-    """The processes that were started with this mark, and those that they have started."""
+def environment(process: psutil.Process) -> list[str]:
+    """`NAME=value` of what a process was started with. psutil's own ends at the first gap, which a title leaves."""
+    return Path(f"/proc/{process.pid}/environ").read_text(errors="replace").split("\0")
+
+
+def marked(value: str, clusters: set[str]) -> set[psutil.Process]:
+    """The processes that were started with this mark, and those that they have started.
+
+    A job's slurmstepd writes its title over its environment, mark included, but for the last variables: it is known by
+    the configuration of its cluster. `clusters`: these variables; those of the daemons that are found are added.
+    """
     found = set()
     for process in psutil.process_iter():
-        with suppress(psutil.Error):  # it ended, or belongs to another user
-            if process.environ().get(MARK) == value and process.status() != psutil.STATUS_ZOMBIE:
+        with suppress(psutil.Error, OSError):  # it ended, or belongs to another user
+            ours = not {f"{MARK}={value}", *clusters}.isdisjoint(environment(process))
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
                 found |= {process, *process.children(recursive=True)}
+                words = process.cmdline()
+                if process.name() == "slurmd" and "-f" in words:
+                    clusters.add(f"SLURM_CONF={words[words.index('-f') + 1]}")
     return found - {psutil.Process()}
 
 
 def end_all(value: str) -> None:
     """Kill what has the mark until nothing is left, as what is killed last may have started more."""
-    stop = time.monotonic() + LONGEST
+    stop, clusters = time.monotonic() + LONGEST, set()
     while time.monotonic() < stop:
-        processes = marked(value)
+        processes = marked(value, clusters)
         if not processes:
             return
         for process in processes:

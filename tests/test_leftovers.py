@@ -44,6 +44,7 @@ def test_that_leaves_processes_behind(tmp_path):
     jobs = pathlib.Path("jobs")
     cluster.wait(lambda: jobs.exists() and jobs.read_text(), "the job", 20)
     found += [int(pid) for pid in jobs.read_text().split()]
+    found.append(psutil.Process(found[-1]).ppid())  # Slurm's own process of the job
     pathlib.Path("pids.new").write_text(" ".join(map(str, found)))
     os.rename("pids.new", "pids")
     time.sleep(300)

@@ -79,9 +79,7 @@ class Profile:
 
 
 def value_in(resources, name: str) -> int | str | None:
-    value = None
-    if resources:
-        value = resources.get(name)
+    value = resources.get(name) if resources else None
     return getattr(value, "raw", value)
 
 

@@ -91,9 +91,7 @@ class PythonJudge:
         verdict = exceeded(programs)
         if verdict:
             return verdict
-        written = ""
-        if program is not None:
-            written = message(program)
+        written = message(program) if program is not None else ""
         if program_gone() and (program is None or program.code is not None):
             code = ""
             if program is not None:

@@ -209,9 +209,7 @@ def modelfile(file: str, ends: list[str], render: Callable[..., str] | None) -> 
         render: writes `messages` by the model's chat template, up to the answer; None where it has none.
     """
     lines = [f"FROM ./{file}", *(f"PARAMETER stop {json.dumps(end)}" for end in ends), "PARAMETER repeat_penalty 1"]
-    system = None
-    if render:
-        system = chatml_system(render)
+    system = chatml_system(render) if render else None
     if system:
         lines.append(f'SYSTEM """{system}"""')
     if system is not None:

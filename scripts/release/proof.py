@@ -213,9 +213,7 @@ def same_completions(
             place = next((n for n, pair in enumerate(zip(text, written, strict=False)) if len(set(pair)) > 1), 0)
             first = f"; first difference at character {place}: {text[place : place + 20]!r}"
     # a float sum in another order may turn a tie, so most must be equal, not all
-    holds = None
-    if exact:
-        holds = equal >= 0.75 * len(completions)
+    holds = equal >= 0.75 * len(completions) if exact else None
     return Line("completions of the evaluation", holds, f"{share(equal, len(completions))} again word for word{first}")
 
 

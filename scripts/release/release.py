@@ -171,9 +171,7 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
     summaries = {name: evaluation["stages"][name]["summary"] for name in chain}
     kept = ("kind", "examples", "sources", "licences", "languages", "funnel")
     base = experiment["training"]["base"]
-    hub = None
-    if base.get("revision"):
-        hub = base["model"]
+    hub = base["model"] if base.get("revision") else None
     shards = [layout.results / path for path in shard_folders(experiment, layout, chain)]
     return {
         "name": f"{experiment['experiment']}-{stage}",

@@ -102,9 +102,7 @@ def train(
             logging.warning(f"warning: {line}")
         prune_before_start(work, folders.origin)
     checkpoint = resume_from(name, work, machine, first_rank)
-    first_step = 0
-    if checkpoint:
-        first_step = step_of(checkpoint)
+    first_step = step_of(checkpoint) if checkpoint else 0
 
     # the model, with the fastest attention kernel that is right for it
     with arguments.main_process_first():  # the first rank of each host tries the kernels, if nobody has yet

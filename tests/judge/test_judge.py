@@ -160,11 +160,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("case", FUNCTIONS, ids=range(len(FUNCTIONS)))
-def test_functions_of_the_tests_can_be_arguments(judge, case):
-    assert outcome_of(judge, *case) == FUNCTIONS[case]
-
-
 FAULTS = {
     "import nothing_of_this_name\nassert f(1) == 1\n": "ModuleNotFoundError",
     "assert f(1) ==\n": "SyntaxError",

@@ -1,11 +1,8 @@
 """A stage with seeds in eval.json and on the page: over seeds and documents, all seeds its inputs."""
 
-import json
-
 import numpy as np
 import pytest
 
-from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.results.inputs import gather
@@ -47,16 +44,6 @@ def test_scores_gates_and_comparisons_of_the_stage_are_over_its_seeds(seeded):
     assert pairs == {("pretrain", "base"), ("sft", "pretrain"), ("sft", "base")}
     assert list(evaluation["stages"]["sft"]["seeds"]) == ["sft", "sft.seed7", "sft.seed8"]
     assert {"sft.seed7", "sft.seed8"} <= set(evaluation["scoring"])
-
-
-def test_all_seeds_are_inputs_and_each_must_have_scored_the_same(seeded):
-    experiment, results = seeded
-    inputs = gather(experiment, SOURCES, CODES, results, results.parent / "data/raw")
-    assert list(inputs["models"]) == ["base", "pretrain", "sft", "sft.seed7", "sft.seed8"]
-    path = results / "evaluation/perplexity/sft.seed8/scores.json"
-    dump(path, json.loads(path.read_text()) | {"data": {"code": "another", "instruct": "another"}})
-    with pytest.raises(UserError, match=r"sft\.seed8/scores\.json: code: scored on test data another"):
-        evaluate(experiment, results)
 
 
 def test_the_page_says_over_how_many_seeds_and_documents(seeded):

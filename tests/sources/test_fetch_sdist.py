@@ -54,14 +54,6 @@ def test_sdist_comes_from_the_index_that_pip_uses_and_no_code_is_run(sdist, serv
 
 
 @pytest.mark.slow
-def test_sdist_comes_from_a_folder_without_any_index(sdist, raw, tools, tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(sdist[0] / "simple" / "my-thing"))
-    get(raw, "sdist", "My_Thing==1.0", sdist[1])
-    right(raw, tools, tmp_path)
-
-
-@pytest.mark.slow
 def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
     refused(raw, "other==1.0: no source distribution as a tar; searched: http", "sdist", "other==1.0", sdist[1])

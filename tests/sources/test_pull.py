@@ -216,11 +216,6 @@ def test_malformed_pointer_is_refused(case, here):
     assert "\n" not in str(caught.value)
 
 
-def test_missing_pointer_is_refused(here):
-    with pytest.raises(UserError, match=r"nope.tar.zst.dvc: no such file"):
-        pull("nope", ["a"])
-
-
 def test_archive_that_fetch_did_not_write_is_refused(here, tools):
     publish("other", tools.make_tar(tools.FILES, "w:gz"), {"kind": "git", "pin": PIN})
     with pytest.raises(UserError, match=r"data/raw/other.tar.zst: no archive in canonical form"):

@@ -13,7 +13,7 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
-from scripts.tokens.tokenizer import choose_sample, copy, learn, train
+from scripts.tokens.tokenizer import choose_sample, copy, train
 
 
 def run(origin, settings, out, **environment):
@@ -80,11 +80,6 @@ def test_sample_is_decided_by_content_not_by_order():
         digests = sorted(digest for name, digest, _ in documents if name == language)
         taken = [digest for name, digest, _ in sorted(chosen) if name == language]
         assert taken == digests[: len(taken)]
-
-
-def test_literal_control_tokens_in_the_corpus_do_not_disturb_the_control_ids():
-    learned = learn(iter(["<|endoftext|> <tool_call>"] * 50 + ["ab cd ab cd <|im_end|>"] * 50), 290)
-    assert [learned.token_to_id(token) for token in ("<|endoftext|>", "<|file_sep|>")] == [268, 289]
 
 
 def test_vocabulary_too_large_for_the_sample_is_a_one_line_error_with_the_size_that_fits(split, tmp_path):

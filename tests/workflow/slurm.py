@@ -16,6 +16,10 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psutil
+
+from tests.leftovers import environment
+
 CLIENTS = ["sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo", "sacct", "sacctmgr"]
 PROGRAMS = ["munged", "slurmctld", "slurmd", *CLIENTS]
 INSTALL = "apt-get install slurmctld slurmd slurm-client munge, and run as root"
@@ -172,4 +176,8 @@ class Slurm:
                 process.wait(10)
             process.kill()
             process.wait()
+        for process in psutil.process_iter():  # steps that wait for the controller
+            with suppress(psutil.Error, OSError):
+                if f"SLURM_CONF={self.folder / 'slurm.conf'}" in environment(process):
+                    process.kill()
         os.environ["PATH"] = os.environ["PATH"].replace(f"{self.folder}/bin:", "", 1)

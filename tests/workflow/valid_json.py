@@ -11,8 +11,10 @@ from scripts.common.cli import run
 from scripts.evaluation.generation import chat_suite
 from scripts.evaluation.generation.chat_suite import ChatSettings, Scorer, main
 from scripts.evaluation.metrics.metric import means
+from scripts.evaluation.suites import About
 
 PLACE = 11  # in the report
+ABOUT = About("Share of answers that are JSON, 0 to 1. More is better.")
 SUITE = means("valid_json")
 completed, check, prompts, small = chat_suite.completed, chat_suite.check, chat_suite.prompts, chat_suite.small
 

@@ -106,9 +106,7 @@ def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | No
             else:
                 records = pax_records(content)
             continue
-        content = None
-        if size < limit:
-            content = stream.take(padded)
+        content = stream.take(padded) if size < limit else None
         if (stream.skip(padded) if content is None else len(content)) < padded:
             raise ValueError("truncated inside a file")
         if kind in b"0\0":

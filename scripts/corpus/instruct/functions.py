@@ -97,9 +97,7 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if in_test_module(node) or in_function(node):
         return None
     named = node if node.child_by_field_name("name") else innermost(node)
-    name = None
-    if named is not None:
-        name = function_name(named)
+    name = function_name(named) if named is not None else None
     if body is None or name is None or not body.named_child_count or node.has_error:
         return None
     rules = chats()[language]

@@ -130,9 +130,7 @@ def humaneval(record: dict) -> Problem:
 def humaneval_x(record: dict) -> Problem:
     language = language_of(record["task_id"].split("/")[0])
     prompt = record["prompt"]
-    stops = ()
-    if language == "python":
-        stops = HUMANEVAL_STOPS
+    stops = HUMANEVAL_STOPS if language == "python" else ()
     entry = entry_of(record["declaration"], language)
     canonical = record.get("canonical_solution")
     return Problem(record["task_id"], language, prompt, prompt, record["test"], entry, stops, canonical)

@@ -189,9 +189,7 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
         f" that could be judged {len(differing)} are judged otherwise here{':' if differing else ''}"
     )
     for row in differing:
-        published_as = "failed"
-        if row["published"]:
-            published_as = "passed"
+        published_as = "passed" if row["published"] else "failed"
         detail = " ".join(row["detail"].split())[-100:]
         place = f"{row['id']} ({row['sample']})"
         lines.append(f"  {place}: published {published_as}, here {row['outcome']} {detail}".rstrip())

@@ -80,9 +80,7 @@ def load(folder: Path) -> ScoredModel:
     transformers_logging.disable_progress_bar()
     read_manifest(folder)
     encoder = Encoder(folder)
-    kind = "cpu"
-    if torch.cuda.is_available():
-        kind = "cuda"
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():

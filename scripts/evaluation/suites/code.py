@@ -112,9 +112,7 @@ def small(settings: Settings, items: int) -> dict:
 
 def pinned(settings: Settings | None) -> dict[str, Benchmark]:
     """The benchmarks with a repository, by the name of their file; none without the suite."""
-    benchmarks = []
-    if settings:
-        benchmarks = settings.benchmarks
+    benchmarks = settings.benchmarks if settings else []
     return {Path(benchmark.path).name: benchmark for benchmark in benchmarks if benchmark.git}
 
 

@@ -94,9 +94,7 @@ class Sandbox:
         """The command that sets user and limits, inside the namespaces, before it becomes the program."""
         cpu, uid = max(1, round(limits.seconds + 0.5)), str(next(UIDS))
         # each may hold a socket's buffers, which no sum of the processes' memory sees; virtual machines open many
-        files = 256
-        if limits.address_space:
-            files = FEW_FILES
+        files = FEW_FILES if limits.address_space else 256
         bounds = {"cpu": f"{cpu}:{cpu + 1}", "nproc": limits.processes, "nofile": files, "fsize": limits.scratch}
         bounds |= {"core": 0, "memlock": 1 << 16} | ({"as": limits.memory} if limits.address_space else {})
         user = []

@@ -88,9 +88,7 @@ def state_of(job: Job, other_files: list[Path], now: float) -> tuple[str, str]:
         return "not started", ""
     log = read_lines(Path(job.log))
     timed = [number for number, line in enumerate(log) if TIME.match(line)]
-    last = ""
-    if timed:
-        last = TIME.sub("", log[timed[-1]])
+    last = TIME.sub("", log[timed[-1]]) if timed else ""
     # an error before a line with a time was not fatal: the job went on
     errors = [line for line in log[timed[-1] + 1 if timed else 0 :] if ERROR.match(line)]
     if errors:

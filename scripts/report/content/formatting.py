@@ -7,9 +7,7 @@ def number(value: float | None, signed: bool = False) -> str:
     """Four significant digits, at most four decimals: 8,201 or 12.35 or 1.135 or -0.0318."""
     if value is None or not math.isfinite(value):
         return "none"
-    size = 0
-    if value:
-        size = math.floor(math.log10(abs(value)))
+    size = math.floor(math.log10(abs(value))) if value else 0
     return f"{value:{'+' if signed else ''},.{min(max(3 - size, 0), 4)}f}"
 
 

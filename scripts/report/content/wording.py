@@ -142,9 +142,7 @@ def summary(evaluation: dict, results: Path) -> str:
         (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])
         for gate in evaluation["gates"]
     ]
-    gates = []
-    if evaluation["gates"]:
-        gates = table(rows)
+    gates = table(rows) if evaluation["gates"] else []
     answer = []
     if evaluation["question"]:
         answer = [evaluation["question"]["sentence"]]
@@ -187,15 +185,11 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
         (record.get("seconds") or 0) * len(machine.get("gpus") or [])
         for record, machine in zip(summaries, environments, strict=True)
     )
-    size = ""
-    if parameters:
-        size = f", {parameters:,} parameters"
+    size = f", {parameters:,} parameters" if parameters else ""
     host = ""
     if environment.get("host"):
         host = f", {environment['host']}"
-    cost = ""
-    if hours:
-        cost = f", {hours / 3600:.1f} GPU hours"
+    cost = f", {hours / 3600:.1f} GPU hours" if hours else ""
     facts = {
         "Model": f"{last}{size}, from {base}",
         "Data": ", ".join(data),

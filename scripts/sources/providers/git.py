@@ -91,9 +91,7 @@ def fetch(repository: Path, location: str, commit: str, with_history: bool = Fal
         location = str(Path(location).resolve())
     quiet = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
     # a shallow source is taken as it is, so that it can be told from one without the commit
-    depth = "--depth=1"
-    if with_history:
-        depth = "--update-shallow"
+    depth = "--update-shallow" if with_history else "--depth=1"
     for pause in (*RETRY_PAUSES, None):
         result = run_git(repository, *quiet, depth, "--", location, commit)
         if result.returncode and not any(words in result.stderr for words in TOO_SLOW):

@@ -108,9 +108,7 @@ class TokenizerFiles:
 
     def read(self, name: str) -> dict:
         path = self.folder / name
-        content = {}
-        if path.is_file():
-            content = read_json(path)
+        content = read_json(path) if path.is_file() else {}
         if isinstance(content, dict):
             return content
         return {}

@@ -167,9 +167,7 @@ class Interruption(TrainerCallback):
         more = ""
         if rest > 0:
             more = f" and {rest} more (all in {self.alerts.path})"
-        quantity = "gradient norm"
-        if bad_loss:
-            quantity = "loss"
+        quantity = "loss" if bad_loss else "gradient norm"
         text = f"the {quantity} is not finite; documents of the batch: {shown}{more}"
         if args.process_index == 0:
             self.alerts.send(state.global_step, "not_finite", float("nan"), None, text, documents=documents)

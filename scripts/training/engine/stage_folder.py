@@ -73,9 +73,7 @@ def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
     if len(end_tokens) < 2:
         return
     path = folder / "generation_config.json"
-    config = {}
-    if path.is_file():
-        config = read_json(path)
+    config = read_json(path) if path.is_file() else {}
     known = config.get("eos_token_id", [])
     if not isinstance(known, list):
         known = [] if known is None else [known]

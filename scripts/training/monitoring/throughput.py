@@ -167,7 +167,5 @@ class Throughput(TrainerCallback):
         logs["tokens_per_second"] = rate
         if self.flops:
             logs["mfu"] = rate * self.flops / (self.peak * args.world_size)
-        sensors = {}
-        if self.sensors:
-            sensors = self.sensors.read()
+        sensors = self.sensors.read() if self.sensors else {}
         logs.update(reduce_over_ranks({**peak_memory(args.device), **sensors}, args.device))

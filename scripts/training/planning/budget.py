@@ -159,17 +159,13 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     head_gradient = 0
     if not spec.lora:
         head_gradient = vocabulary * hidden * spec.wide
-    tied = 0
-    if shape.tie_word_embeddings:
-        tied = head_gradient
+    tied = head_gradient if shape.tie_word_embeddings else 0
     peaks = [Peak(kept + forward + layers * copied_layer, 0, "forward")]
     norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
     copies = 0 if spec.checkpointing else layers * copied_layer  # kept for the backward pass
     if spec.chunked:
         selected = norm + 2 * tokens * hidden * spec.wide  # tokens with a target, and their gradient
-        summed = 0
-        if not spec.lora:
-            summed = 4 * vocabulary * hidden
+        summed = 4 * vocabulary * hidden if not spec.lora else 0
         made = kept + layers * copied_layer + selected + summed
         peaks.append(Peak(made + logits, logits, "loss"))
         peaks.append(Peak(kept + copies + selected + head_gradient, 0, "head"))

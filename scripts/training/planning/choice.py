@@ -165,9 +165,7 @@ def slowness_and_changes(change: Change) -> tuple[float, int]:
 def hours_text(way: Option, tokens: int | None) -> str:
     """How long the stage takes; where its tokens are not known, how long 100 million take."""
     if not way.speed:
-        key = "cpu_tflops"
-        if way.machine.gpus:
-            key = "gpu_tflops"
+        key = "gpu_tflops" if way.machine.gpus else "cpu_tflops"
         return f"hours unknown without `{key}` in the machine file"
     hours = (tokens or 1e8) / way.speed.tokens_per_second / 3600
     return f"{hours:.1f} h" + ("" if tokens else " per 100 million tokens")

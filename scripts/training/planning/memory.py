@@ -72,9 +72,7 @@ def largest_fsdp_unit(shape: Shape) -> int:
 
 def frozen_bytes(shape: Shape, settings: Stage) -> float:
     """Bytes of the frozen weights under LoRA: only the layers' matrices are quantized, embeddings and head are not."""
-    bytes_per_weight = 4
-    if settings.precision == "bf16":
-        bytes_per_weight = 2
+    bytes_per_weight = 2 if settings.precision == "bf16" else 4
     return embedding_parameters(shape) * bytes_per_weight + layer_parameters(shape) * QUANTIZED.get(
         settings.quantize, bytes_per_weight
     )

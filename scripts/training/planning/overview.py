@@ -81,9 +81,7 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
         if known < len(sources):
             return KEPT_OF_RAW * size, f"estimated from the sizes of {known} of {len(sources)} sources"
         return KEPT_OF_RAW * size, f"estimated from the sizes of {known} sources"
-    path = None
-    if dataset.path:
-        path = Path(dataset.path)
+    path = Path(dataset.path) if dataset.path else None
     size = bytes_of(path) if path else 0
     if not size:
         return None

@@ -12,10 +12,9 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.evaluation.baselines import spans
 from scripts.evaluation.generation.examples import split_chat
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
-from scripts.tokens.pack import pack
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.tokenizer import train
-from tests.corpus.formats.own_data import CHAT, compose, composed, turns, write_lines
+from tests.corpus.formats.own_data import CHAT, composed, write_lines
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +75,3 @@ def test_an_answer_that_is_marked_as_not_to_train_on_is_read_and_is_no_target(to
         answer = (second, first)[number]["content"]
         assert words.decode(encoded.ids[encoded.targets]) == f"{answer}<|im_end|>"
         assert split_chat(example)[1] == answer and [target for _, target in spans(example)] == [answer.encode()]
-
-
-def test_a_packed_chat_keeps_its_labels_and_one_longer_than_a_row_is_left_out_and_counted(tokenizer, tmp_path):
-    long = {"messages": turns("长" * 500, "答")}
-    path = write_lines(tmp_path / "a.jsonl", [{"messages": HAND_MADE}, long])
-    compose({**CHAT, "validation": 0, "test": 0, "path": str(path)}, tmp_path / "dataset")
-    encoded = Encoder(tokenizer).encode([{"messages": HAND_MADE}])
-    counts = pack(tmp_path / "dataset", tokenizer, 256, tmp_path / "shards")["splits"]["train"]
-    assert counts["too_long"] == 1 and counts["rows"] == 1
-    assert counts["targets"] == int(encoded.targets.sum())
-    assert counts["tokens"] == len(encoded.ids)

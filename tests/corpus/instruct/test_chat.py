@@ -51,9 +51,3 @@ def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of
 )
 def test_files_that_make_no_chat_are_dropped_for_a_reason(text, path, language, reason):
     assert instruct_example(document(text, path, language), CHAT) == reason
-
-
-def test_the_limit_counts_characters_and_lets_its_own_length_pass():
-    text = '"""' + "函数读取文件。" * 30 + '"""\n'
-    assert "messages" in instruct_example(document(text), CHAT.model_copy(update={"max_characters": len(text)}))
-    assert instruct_example(document(text), CHAT.model_copy(update={"max_characters": len(text) - 1})) == "too_long"

@@ -183,11 +183,6 @@ def test_mutilated_sources_crash_nothing(name):
         assert facts is None or all(item.name for item in facts.types)
 
 
-def test_a_file_that_mostly_does_not_parse_has_no_facts():
-    assert facts_of("This is prose, and not code at all; is it? (no: [it's not]" * 10, "x.java", "java") is None
-    assert facts_of("def f():\n    return 1\n" * 50 + "))\n", "x.py", "python") is not None  # a small error is borne
-
-
 def test_comments_for_tools_are_no_documentation():
     java = "class T {\n  // <editor-fold desc='x'>\n  // </editor-fold>\n  /** Returns the larger one of both. */\n"
     java += "  int f() {\n    int a = 1;\n    return a;\n  }\n}\n"

@@ -12,7 +12,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.corpus.compose import chats_about, compose
+from scripts.corpus.compose import compose
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import REQUESTS, examples_of
 from scripts.experiment.layout import SPLITS
@@ -186,11 +186,6 @@ def test_a_function_serves_one_task_and_answers_hold_only_what_stands_in_the_fil
     assert set(seen.values()) == {1} and len(seen) > 200
 
 
-def test_the_default_is_what_follows_from_the_request():
-    default = InstructDataset(kind="instruct", language="zh")
-    assert {example["task"] for example in examples_of(document(CODE["python"][0]), default, 42)} <= {*REQUESTS}
-
-
 def test_of_the_analysis_alone_nothing_else_is_parsed_out():
     alone = InstructDataset(kind="instruct", language="zh", tasks={"analysis": 1})
     (example,) = examples_of(document(CODE["python"][0]), alone, 42)
@@ -221,16 +216,6 @@ def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
     write_splits(tmp_path / "in", library())
     manifest = compose(tmp_path / "in", SETTINGS, 42, tmp_path / "one")
     assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == manifest
-
-
-@pytest.mark.parametrize(("processes", "most"), [(1, 1), (2, 2 * 2 * 8)])
-def test_only_so_many_documents_are_in_memory(processes, most, monkeypatch):
-    """Without a limit on what is read ahead, memory would grow with the corpus."""
-    monkeypatch.setattr("scripts.corpus.compose.BATCH", 8)
-    documents, read = [document("def f(): pass\n", f"{number}.py") for number in range(100)], []
-    chats = chats_about((document for document in documents if not read.append(document)), SETTINGS, 42, processes)
-    assert next(chats)[0] == documents[0] and len(read) == most
-    assert [document for document, _ in chats] == documents[1:]
 
 
 def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_path, monkeypatch):

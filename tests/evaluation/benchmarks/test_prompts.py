@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from scripts.evaluation.benchmarks.formats import humaneval, mbpp, multipl_e, read
+from scripts.evaluation.benchmarks.formats import humaneval, mbpp, read
 from scripts.evaluation.benchmarks.prompts import block, end, program
-from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
+from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP
 from tests.judge.sandbox.programs import CPP_PROBLEM, RIGHT
 
 PYTHON = humaneval({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
@@ -33,10 +33,6 @@ def test_the_canonical_solutions_are_not_cut(benchmarks):
             cut += [problem.id] if position and problem.canonical[position:].strip() else []
             assert problem.language == "python" or position
     assert cut == ["CPP/94"]  # it ends with what its tests begin with
-
-
-def test_the_closing_brace_that_ended_a_multipl_e_completion_is_added_again():
-    assert program(multipl_e(MULTIPL_E), "    return x + 1;\n}\nlong g() {", "completion").endswith("return x + 1;\n}")
 
 
 ANSWERS = {

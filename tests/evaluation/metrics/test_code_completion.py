@@ -7,7 +7,6 @@ import pytest
 from scripts.evaluation.metrics.code_completion import (
     completion_match,
     edit_similarity,
-    identifier_f1,
     identifiers,
     parses,
 )
@@ -44,12 +43,6 @@ def test_edit_similarity_is_twice_the_longest_common_subsequence_over_both_lengt
 )
 def test_identifiers_are_words_outside_strings_that_are_no_keyword(language, text, expected):
     assert identifiers(text, language) - {"self", "str"} == expected - {"self", "str"}
-
-
-def test_identifier_f1_is_of_sets():
-    # {a, b, c} against {a, b, b, d, e}: 2 in common, 3 and 4 names
-    assert identifier_f1("a(b, c)", "a(b, b, d, e)", "python") == pytest.approx(2 * 2 / (3 + 4))
-    assert identifier_f1("1 + 2", "a + b", "python") == 0
 
 
 def test_a_completion_parses_if_it_adds_no_error_to_the_file():

@@ -9,7 +9,6 @@ from scipy import stats
 
 from scripts.evaluation.results.intervals import (
     cluster_values,
-    content_seed,
     design_effect,
     detectable,
     direction,
@@ -92,11 +91,6 @@ def test_clusters_that_all_differ_by_the_same_amount_prove_no_more_than_throws_o
     result = estimate(np.full(6, 0.4), 6, 0.95)
     assert result.p == pytest.approx(2.0**-5) and 0 < result.interval[0] < 0.4
     assert estimate(np.zeros(9), 9, 0.95) == (0.0, [0.0, 0.0], 1.0)
-
-
-def test_the_seed_of_several_texts_depends_on_where_each_ends():
-    assert content_seed("a", "bc") != content_seed("ab", "c")
-    assert content_seed("code", "all") == 16890075929636719094
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,3 @@ def test_at_most_five_in_a_hundred_families_of_arms_without_an_effect_flag_one(s
         flagged += arms * min(values) < 0.05  # Holm's smallest; his own function collects garbage at each call
     assert min(holm(values)) == pytest.approx(min(1, arms * min(values)))
     assert flagged <= stats.binom.ppf(0.999, families, 0.05)
-
-
-def test_equal_models_have_p_1_and_no_interval_but_zero():
-    assert compare_seeds(np.zeros((3, 10)), 10, 0.95) == (0.0, [0.0, 0.0], 1.0)

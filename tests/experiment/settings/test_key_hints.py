@@ -5,7 +5,6 @@ from pydantic import BaseModel
 
 import scripts.experiment.load  # noqa: F401 - which adds the hints
 from scripts.common.errors import UserError
-from scripts.experiment.fingerprint import reach
 from scripts.experiment.load import KEYS, MACHINE
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
@@ -37,10 +36,6 @@ def kinds_in(annotation) -> list[type[BaseModel]]:
 def test_every_name_of_ours_is_a_setting():
     settings = keys_of(Experiment, "") | keys_of(Machine, f"{MACHINE}.")
     assert {place.partition(":")[0] for place in KEYS.values()} - settings == set()
-
-
-def test_the_hints_are_no_part_of_a_jobs_code():
-    assert not [unit for unit in reach("scripts.training.train").units() if "key_hints" in unit]
 
 
 @pytest.mark.parametrize(

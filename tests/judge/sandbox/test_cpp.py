@@ -4,7 +4,7 @@ import pytest
 
 from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox.cpp_judge import CANDIDATE_FLAGS, TESTS_FLAGS, parameters
+from scripts.judge.sandbox.cpp_judge import CANDIDATE_FLAGS, TESTS_FLAGS
 from scripts.judge.sandbox.program import Limits
 from tests.judge.sandbox.programs import BESIDE, CPP_HEAD, CPP_PROBLEM, END, OUTCOMES, RIGHT, WRONG, needs_cpp
 
@@ -58,12 +58,6 @@ def test_code_beside_a_wrong_function_does_not_make_it_pass(quick, name):
 def test_a_right_function_passes_beside_names_that_hide_those_of_the_tests(quick):
     verdict = judged(quick, RIGHT, BESIDE["no assertions"])
     assert verdict.outcome == "passed", verdict
-
-
-def test_parameters_are_found_in_signatures():
-    signature = 'bool f(vector<int>l, map<string,vector<int>> &m, const char* s = "", int t)'
-    assert parameters(signature) == ["l", "m", "s", "t"]
-    assert parameters("int f()") == []
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from scripts.training.planning.resolved_stage import (
     training_steps,
 )
 from tests import forked
-from tests.training.conftest import LENGTH, machine, often, stage
+from tests.training.conftest import machine, often, stage
 from tests.training.test_train import command, metrics, run
 
 
@@ -190,12 +190,3 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one_bit_for_bit(origin, shards, 
     shutil.rmtree(tmp_path / "out")
     assert run(origin, shards, tmp_path, **changes).returncode == 0
     assert all(torch.equal(load_file(tmp_path / "out/model.safetensors")[name], straight[name]) for name in straight)
-
-
-def test_auto_is_resolved_once_and_logged(origin, shards, tmp_path):
-    done = run(origin, shards, tmp_path, learning_rate="auto", global_batch="auto", steps=2, warmup_steps=1)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
-    assert summary["learning_rate"] == learning_rate(35104)
-    assert summary["global_batch"] == 8
-    assert summary["tokens"] == 2 * 8 * LENGTH
