@@ -1,6 +1,7 @@
 """Suite perplexity against direct float64 computation, one example at a time, without padding."""
 
 import copy
+import itertools
 import math
 import unicodedata
 
@@ -14,7 +15,7 @@ from scripts.common.files import read_json, read_jsonl, sha256_file, write_json,
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation import likelihood
 from scripts.evaluation.generation.examples import pick_examples
-from scripts.evaluation.generation.likelihood import negative_log_likelihood, windows
+from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood, windows
 from scripts.evaluation.suites.perplexity import Settings as Perplexity
 from scripts.evaluation.suites.perplexity import perplexity
 from scripts.tokens.packing.encoder import Encoded, Encoder
@@ -136,6 +137,20 @@ def test_windows_score_each_target_once_and_give_each_at_least_the_overlap_as_co
             seen[window.new : window.end] += 1
         assert (seen[targets] == 1).all()
         assert seen.max(initial=0) <= 1
+
+
+def test_even_windows_score_each_target_once_and_joined_ones_after_the_same_tokens():
+    sizes, contexts = (1, 2, 8, 9, 17, 50, 100), ((8, 3), (8, 8), (2, 1), (48, 16), (20, 6))
+    for size, (context, stride) in itertools.product(sizes, contexts):
+        targets = np.arange(size) > 0
+        encoded = Encoded(np.zeros(2 * size, np.uint32), np.tile(targets, 2), np.array([0, size, 2 * size]))
+        cut = even_windows(encoded, context, stride)
+        whole = joined(cut)
+        places = [{(w.example, token): w.start for w in each for token in range(w.new, w.end)} for each in (cut, whole)]
+        assert places[0] == places[1] and len(places[0]) == 2 * (size - 1)
+        assert sum(w.end - w.new for w in cut) == 2 * (size - 1)
+        assert all(w.start < w.new and w.end - w.new <= stride and w.end - w.start <= context for w in cut)
+        assert sum(w.start == 0 for w in whole) == 2 * (size > 1)
 
 
 def test_padding_and_neighbours_in_the_batch_do_not_change_an_items_loss(model_folder, model):

@@ -4,7 +4,7 @@ nll = negative_log_likelihood(model, encoder.encode(examples), context=4096, str
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,10 +15,9 @@ from transformers.utils import ModelOutput
 from scripts.common.progress import Progress
 from scripts.tokens.packing.encoder import Encoded
 
-# Tokens of a batch (padding included), and positions whose logits are in memory at a time: with a vocabulary of 152k,
-# 0.6 GB in float32.
-BATCH = 16384
-POSITIONS = 1024
+BATCH = 16384  # tokens, padding included
+FULL = 0.9  # of a batch's longest window, the least that its others have: padding costs as much as tokens
+POSITIONS = 1024  # whose logits are in memory at a time: with a vocabulary of 152k, 0.6 GB in float32
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,24 @@ def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
 
 def even_windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
     """As `windows`, but the first window too has at most `stride` new tokens: what stands before each is known."""
-    result = []
+    step, result = min(stride, context - 1), []
     for example, (first, last) in enumerate(zip(encoded.offsets, encoded.offsets[1:], strict=False)):
         size = int(last - first)
-        for new in range(0, size, stride):
-            end = min(new + stride, size)
+        for new in range(0, size, step):
+            end = min(new + step, size)
             scored = max(new, 1)  # nothing predicts the first token
             if encoded.targets[first + scored : first + end].any():
                 result.append(Window(example, max(0, end - context), scored, end))
+    return result
+
+
+def joined(cut: list[Window]) -> list[Window]:
+    """Even windows, of each example those that begin at its first token as one: the same tokens stand before theirs."""
+    result = []
+    for window in cut:
+        if result and result[-1].example == window.example and window.start == 0:
+            window = replace(window, new=result.pop().new)
+        result.append(window)
     return result
 
 
@@ -119,8 +128,10 @@ def negative_log_likelihood(
     nll = np.zeros(len(encoded.offsets) - 1)
     progress = Progress(label, "tokens", sum(map(length, cut)))
     while cut:
-        width = length(cut[0])
-        batch, cut = cut[: max(1, BATCH // width)], cut[max(1, BATCH // width) :]
+        width, count = length(cut[0]), 1
+        while count < len(cut) and (count + 1) * width <= BATCH and length(cut[count]) >= FULL * width:
+            count += 1
+        batch, cut = cut[:count], cut[count:]
         # padded on the right: with causal attention, later tokens do not affect earlier ones
         ids = np.zeros((len(batch), width), np.int64)
         mask, scored = np.zeros(ids.shape, np.int64), np.zeros(ids.shape, bool)

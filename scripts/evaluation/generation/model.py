@@ -81,11 +81,11 @@ def load(folder: Path) -> ScoredModel:
     read_manifest(folder)
     encoder = Encoder(folder)
     kind = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
+    model = load_model(folder, "auto" if kind == "cuda" else torch.float32).to(kind).eval()
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
             raise UserError(f"{folder}: the model has diverged: {name} is not finite")
-    return ScoredModel(folder, model.to(kind).eval(), encoder)
+    return ScoredModel(folder, model, encoder)
 
 
 def device_name() -> str:

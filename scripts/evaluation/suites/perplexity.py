@@ -126,7 +126,7 @@ def summary(items: list[dict]) -> dict:
 
 def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settings) -> list[dict]:
     """The items of one dataset, sorted by id."""
-    from scripts.evaluation.generation.likelihood import even_windows, negative_log_likelihood
+    from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood
     from scripts.evaluation.generation.retrieval import Chunks
     from scripts.evaluation.metrics.next_identifier import count_identifiers  # which loads grammars
 
@@ -147,6 +147,7 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
         chunks = Chunks(encoder, read_jsonl(path.with_name("train.jsonl.zst")), retrieval.chunk_tokens)
         prefixes = chunks.before([example["id"] for example in examples], encoded, cut, retrieval.chunks)
         found = negative_log_likelihood(model.model, encoded, *sizes, f"{label}, retrieval", cut, prefixes, hits)
+        cut = joined(cut)
         further["nll_retrieval"] = found
         further["names"], further["names_right_retrieval"] = count_identifiers(encoded, hits, encoder, languages)
     nll = negative_log_likelihood(model.model, encoded, *sizes, label, cut, hits=hits)

@@ -44,8 +44,8 @@ def choose_liger(machine: Machine, model_type: str) -> bool:
 def liger_kernels(model: PreTrainedModel, on: bool, loss: bool) -> Iterator[None]:
     """Within, `model` (also below peft's adapters) runs Liger's kernels, if `on`; its loss, too, if `loss`.
 
-    Liger also replaces classes and functions of transformers' module. They are restored at the end: the saved model is
-    loaded once more on the CPU, for the fingerprint of its logits, where Triton does not run.
+    Liger also replaces classes and functions of transformers' module. They are restored at the end: what the process
+    loads later, on the CPU, cannot run Triton.
     """
     names = vars(sys.modules[type(unwrap_peft_model(model)).__module__])
     originals = dict(names)
