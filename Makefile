@@ -60,12 +60,13 @@ INSTALLED := .venv/installed-$(shell { cat requirements.lock; grep 'torch == ' p
 
 env: $(INSTALLED) $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
 
-# Both are started by the environment's Python, wherever it lies; `snakemake` looks at the experiment files first.
+# Both are started by the environment's Python, wherever it lies, with texts in UTF-8 whatever the user's locale is;
+# `snakemake` looks at the experiment files first.
 $(BIN)/stagecraft: envs/launcher.py envs/checked_snakemake.py $(INSTALLED)
 	@cp envs/launcher.py .venv/stagecraft.py
 	@cp envs/checked_snakemake.py .venv/
 	@for pair in stagecraft:stagecraft snakemake:checked_snakemake; do \
-	    printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexec "$$here/python" "$$here/../%s.py" "$$@"\n' \
+	    printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexport PYTHONUTF8=1\nexec "$$here/python" "$$here/../%s.py" "$$@"\n' \
 	        "$${pair#*:}" > $(BIN)/$${pair%:*}; \
 	    chmod +x $(BIN)/$${pair%:*}; \
 	done

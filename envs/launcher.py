@@ -1,6 +1,6 @@
 """The program `stagecraft` of the environment: `make env` copies this file into it.
 
-It starts the command line of the checkout that the current folder lies in: several checkouts may share an environment.
+It starts the command line of the checkout that the current folder lies in, as several may share an environment.
 """
 
 import sys

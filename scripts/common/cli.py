@@ -4,8 +4,11 @@ A script ends with `if __name__ == "__main__": run(main)`.
 """
 
 import argparse
+import codecs
 import gc
+import locale
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -17,6 +20,7 @@ from scripts.common.errors import UserError, error_line
 
 def run(main: Callable[[], None]) -> None:
     """Set up logging and call `main`; a UserError or a full disk ends as one line, a bug keeps its traceback."""
+    use_utf_8()
     gc.freeze()  # what was imported is not searched, neither now nor when the process ends
     gc.enable()  # scripts/__init__.py switched it off
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
@@ -35,6 +39,13 @@ def run(main: Callable[[], None]) -> None:
         if line:
             sys.exit(f"error: {line}")
         raise
+
+
+def use_utf_8() -> None:
+    """Start this program again in Python's UTF-8 mode where the user's locale has another encoding, as GBK."""
+    if not sys.flags.utf8_mode and codecs.lookup(locale.getencoding()).name != "utf-8":
+        os.environ["PYTHONUTF8"] = "1"  # of what it starts, too
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def leave_out_what_libraries_say() -> None:

@@ -72,3 +72,12 @@ def test_lines_of_libraries_that_help_nobody_are_left_out_and_no_others():
     done = subprocess.run([sys.executable, "-c", NOISE], capture_output=True, text=True, cwd=ROOT, check=True)
     assert "is_gradient_checkpointing" not in done.stderr and "accelerator" not in done.stderr
     assert "another one" in done.stderr and "another line" in done.stderr
+
+
+def test_texts_are_utf_8_whatever_the_locale_of_the_user_is(tmp_path):
+    write = "run(lambda: pathlib.Path(sys.argv[1]).write_text('\\u4e2d'))"
+    write = f"import pathlib, sys; from scripts.common.cli import run; {write}"
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-c", write, str(tmp_path / "text")]
+    subprocess.run(words, cwd=ROOT, env=os.environ | ascii_locale, check=True)
+    assert (tmp_path / "text").read_bytes() == "中".encode()
