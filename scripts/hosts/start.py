@@ -17,6 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -160,12 +161,24 @@ def stop_stages() -> None:
                 process.terminate()
 
 
+def wait_in_turns(acquire: Callable[..., bool]) -> bool:
+    """Wait for a semaphore, a second at a time.
+
+    The kernel may give a signal to any thread. Its handler runs in the main thread, which one that went to another
+    thread does not wake.
+    """
+    while not acquire(timeout=1):
+        pass
+    return True
+
+
 def end_at_users_mistakes() -> None:
     """Let Snakemake not try a job again that ended with a user's mistake; a fault of the scheduler spends no try.
 
-    A SIGTERM ends what trains here, too: Snakemake itself would wait for the end of the stage.
+    A SIGTERM ends what trains here, too: Snakemake itself would wait for the end of the stage. No signal is lost.
     """
     handle_error, exit_gracefully = JobScheduler._handle_error, JobScheduler.exit_gracefully
+    schedule = JobScheduler.schedule
     free_tries: Counter = Counter()
 
     def handled(self, job, postprocess_job: bool = True):
@@ -189,7 +202,12 @@ def end_at_users_mistakes() -> None:
         exit_gracefully(self, *signal_and_frame)
         stop_stages()
 
+    def scheduled(self) -> bool:
+        self._open_jobs.acquire = partial(wait_in_turns, self._open_jobs.acquire)
+        return schedule(self)
+
     JobScheduler._handle_error, JobScheduler.exit_gracefully = handled, stopped
+    JobScheduler.schedule = scheduled
 
 
 workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
