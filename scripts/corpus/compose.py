@@ -17,7 +17,7 @@ import multiprocessing
 import signal
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -41,69 +41,49 @@ from scripts.experiment.settings.corpus import (
 )
 from scripts.experiment.settings.record import parse_json
 
-Limits = Callable[[dict[str, int]], dict[str, int]]  # number of examples by group -> how many of them are kept
-
 
 def rank_of(example: dict, seed: int) -> bytes:
-    """What the examples of a group are sorted by."""
+    """What the examples of a task are sorted by."""
     return text_digest(f"{seed}:{example['id']}")
 
 
-def limit_groups(
-    examples: Iterator[dict],
-    group: Callable[[dict], str],
-    limits: Limits,
-    seed: int,
-    out: Path,
-    dropped: Counter,
-    reason: str,
-) -> Iterator[dict]:
-    """Yield of each group as many examples as `limits` says; the others are counted in `dropped` as `reason`.
-
-    All examples are first written to a temporary file in `out`, as the limits depend on their number.
-
-    Args:
-        group: gives the group of an example."""
-    out.mkdir(parents=True, exist_ok=True)
-    ranks = defaultdict(list)
-    with tempfile.TemporaryDirectory(dir=out) as folder:
-        all_examples = Path(folder) / "all.jsonl.zst"
-        with jsonl_writer(all_examples) as write:
-            for example in examples:
-                write(example)
-                ranks[group(example)].append(rank_of(example, seed))
-        limit_of = limits({name: len(keys) for name, keys in ranks.items()})
-        last_key = {}
-        for name, keys in ranks.items():
-            if len(keys) > limit_of[name]:
-                last_key[name] = sorted(keys)[limit_of[name] - 1] if limit_of[name] else b""
-        for example in read_jsonl(all_examples):
-            name = group(example)
-            if name in last_key and rank_of(example, seed) > last_key[name]:
-                dropped[reason] += 1
-            else:
-                yield example
+def task_of(example: dict) -> str:
+    return example.get("task", "analysis")
 
 
 def balance_tasks(
     examples: Iterator[dict], weights: dict[str, float], all_required: bool, seed: int, out: Path, dropped: Counter
 ) -> Iterator[dict]:
     """Yield examples so that the tasks' numbers are in proportion to their weights; the scarcest task keeps all.
-    `all_required`: whether a task without examples is an error; if not, it is ignored."""
 
-    def limits(counts: dict[str, int]) -> dict[str, int]:
-        missing = [task for task in weights if task not in counts]
+    All examples are first written to a temporary file in `out`, as the shares depend on their number.
+
+    Args:
+        all_required: whether a task without examples is an error; if not, it is ignored.
+        dropped: counts the others, as `task_share`.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    ranks, last = defaultdict(list), {}
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        all_examples = Path(folder) / "all.jsonl.zst"
+        with jsonl_writer(all_examples) as write:
+            for example in examples:
+                write(example)
+                ranks[task_of(example)].append(rank_of(example, seed))
+        missing = [task for task in weights if task not in ranks]
         if all_required and missing:
             raise UserError(
                 f"corpus.compose.{out.name}.tasks.{missing[0]}: no document gives an example of it; leave it out"
             )
-        present = {task: Fraction(str(weight)) for task, weight in weights.items() if task in counts}
-        per_weight = min((counts[task] / weight for task, weight in present.items()), default=Fraction(0))
-        return {task: max(1, int(weight * per_weight)) for task, weight in present.items()}
-
-    return limit_groups(
-        examples, lambda example: example.get("task", "analysis"), limits, seed, out, dropped, "task_share"
-    )
+        shares = {task: Fraction(str(weight)) for task, weight in weights.items() if task in ranks}
+        unit = min((len(ranks[task]) / share for task, share in shares.items()), default=Fraction(0))
+        for task, share in shares.items():
+            last[task] = sorted(ranks[task])[max(1, int(share * unit)) - 1]
+        for example in read_jsonl(all_examples):
+            if rank_of(example, seed) > last[task_of(example)]:
+                dropped["task_share"] += 1
+            else:
+                yield example
 
 
 FEW = 2048  # documents; for fewer, starting processes takes longer than it saves
@@ -178,7 +158,7 @@ def place_of(document: dict) -> dict:
 
 def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, processes: int = 1) -> dict:
     """Write the examples of all splits in `folder` to `out`; returns the manifest. Raises UserError: the documents
-    differ from their manifest; or see `cap_sources` and `balance_tasks`."""
+    differ from their manifest; or see `balance_tasks`."""
     counts = read_manifest(folder)["documents"]
     tasks = {split: Counter() for split in SPLITS}
     written, dropped = Counter(), {split: Counter() for split in SPLITS}

@@ -1,6 +1,7 @@
 """Rule compose: datasets of code and chats, their filters, shares and counts, and its command line."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -8,7 +9,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.compose import compose
+from scripts.corpus.compose import balance_tasks, compose
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import CodeDataset, Dataset
 from scripts.experiment.settings.record import parse_json
@@ -30,10 +31,17 @@ def composed(folder, settings, out):
     return manifest, {name: list(read_jsonl(out / f"{name}.jsonl.zst")) for name in SPLITS}
 
 
-# --- code ------------------------------------------------------------------------------------------------------
-
-
 # --- chats -----------------------------------------------------------------------------------------------------
+
+
+def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_path):
+    documents = {name: [document(name, f"{source}.py", source=source) for source in ("a", "b", "c")] for name in SPLITS}
+    write_splits(tmp_path / "in", documents)
+    settings = CODE.model_copy(update={"sources": ["a", "c"]})
+    manifest, made = composed(tmp_path / "in", settings, tmp_path / "out")
+    assert [example["source"] for example in made["test"]] == ["a", "c"]
+    assert manifest["examples"] == dict.fromkeys(SPLITS, 2)
+    assert manifest["dropped"]["train"] == {"other_source": 1}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +80,6 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
     assert {example["messages"][0]["content"] for example in made["train"]} == {"Be brief."}
 
 
-# --- at most a share of a source -------------------------------------------------------------------------------
-
-
 # --- the command line ------------------------------------------------------------------------------------------
 
 
@@ -85,3 +90,17 @@ def test_a_broken_line_leaves_no_manifest(tmp_path):
     with pytest.raises(UserError, match=r"test\.jsonl\.zst"):
         compose(tmp_path / "in", CODE, SEED, tmp_path / "out")
     assert not (tmp_path / "out/manifest.json").exists() and not (tmp_path / "out/test.jsonl.zst").exists()
+
+
+def test_of_each_task_as_many_chats_stay_as_the_weights_say_and_the_scarcest_keeps_all(tmp_path):
+    numbers, dropped = {"a": 30, "b": 12, "c": 50}, Counter()
+    chats = [{"id": f"{task} {n}", "task": task} for task, count in numbers.items() for n in range(count)]
+    kept = list(balance_tasks(iter(chats), {"a": 2, "b": 1, "c": 3.5}, True, SEED, tmp_path / "out", dropped))
+    assert Counter(chat["task"] for chat in kept) == {"a": 24, "b": 12, "c": 42}
+    assert dropped == {"task_share": 14} and kept == [chat for chat in chats if chat in kept]
+    backwards = list(
+        balance_tasks(iter(chats[::-1]), {"a": 2, "b": 1, "c": 3.5}, True, SEED, tmp_path / "out", dropped)
+    )
+    assert sorted(chat["id"] for chat in backwards) == sorted(chat["id"] for chat in kept)
+    with pytest.raises(UserError, match=r"^corpus\.compose\.out\.tasks\.d: no document gives an example"):
+        list(balance_tasks(iter(chats), {"a": 1, "d": 1}, True, SEED, tmp_path / "out", dropped))
