@@ -13,8 +13,9 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
+from scripts.corpus.instruct.chat import SYSTEM
 from scripts.corpus.instruct.functions import functions_of
-from scripts.corpus.instruct.tasks import REQUESTS, examples_of
+from scripts.corpus.instruct.tasks import REQUESTS, examples_of, function_chat
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import InstructDataset
 
@@ -228,3 +229,24 @@ def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_pa
     with pytest.raises(RuntimeError, match="broken"):
         compose(tmp_path / "in", SETTINGS, 42, tmp_path / "out", processes=2)
     assert not list((tmp_path / "out").glob("*")) and not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("said", "language", "asked"),
+    [
+        (SAID, "en", "Write the documentation of this Python function:"),
+        (SAID, "zh", "请为以下Python代码用英文写出文档说明："),
+        ("返回两个数中较大的一个。", "zh", "请为以下Python代码写出文档说明："),
+        ("返回两个数中较大的一个。", "en", "Write the documentation of this Python function:"),
+    ],
+)
+def test_a_request_asks_for_english_only_in_chinese_chats_about_english_documentation(said, language, asked):
+    text = CODE["python"][0].replace(SAID, said)
+    (function,) = functions_of(text, "a.py", "python")
+    settings = SETTINGS.model_copy(update={"language": language})
+    default, question, answer = function_chat("function_to_docstring", function, "python", settings)
+    assert default == {"role": "system", "content": SYSTEM[language]}
+    assert question == {"role": "user", "content": f"{asked}\n\n```python\n{function.source}\n```"}
+    assert answer == {"role": "assistant", "content": said}
+    own = settings.model_copy(update={"system": ""})
+    assert function_chat("function_to_docstring", function, "python", own)[0] == {"role": "system", "content": ""}
