@@ -23,6 +23,7 @@ from scripts.evaluation.results.intervals import correct
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.suites import configured, prompts_of, scored_datasets, scored_models, suites_of
 from scripts.evaluation.suites.latency import METRICS as TIMED
+from scripts.evaluation.suites.latency import read_latency
 from scripts.experiment.checks.gates import STAGE_METRICS
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
@@ -88,8 +89,9 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         comparisons[name] = SuiteComparison(suite, scored[name], models_of[name], settings.confidence, seeds)
     latency = None
     if evaluation.latency:
-        timed = {model: read_json(layout.suite("latency", model) / "scores.json") for model in models}
-        latency = {name: of["figures"] or {"not_applicable": of["not_applicable"]} for name, of in timed.items()}
+        tokens, latency = evaluation.latency.new_tokens, {}
+        for model in models:
+            latency[model] = read_latency(layout.suite("latency", model), tokens, settings.confidence)
     facts = {}
     for model in (*stages, *further):
         facts[model] = {file: read_json(layout.model(model) / f"{file}.json") for file in ("summary", "environment")}

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.common.files import write_json, write_jsonl
+from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
 from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
 from scripts.evaluation.results.intervals import content_seed, median_interval
 from scripts.evaluation.suites import About
@@ -39,7 +39,6 @@ ABOUT = About(
 )
 WARM_UP = 2  # runs before the timed ones
 RUNS = 10  # timed runs; an interval at 95% needs at least 6
-CONFIDENCE = 0.95
 # metric → its value for a run that generated `tokens` tokens
 METRICS = {
     "first_token_seconds": lambda run, tokens: run["first_token_seconds"],
@@ -144,12 +143,28 @@ def time_runs(model: "PreTrainedModel", settings: Settings, seed: int) -> list[d
     return runs
 
 
-def figures(runs: list[dict], tokens: int) -> dict:
-    """`{metric: {"value": median over the runs, "interval": at 95%}}`; of fewer than 6 runs the interval is None."""
+def metric_values(runs: list[dict], tokens: int) -> dict[str, list[float]]:
+    """Each metric of each run."""
     found = {}
     for name, value in METRICS.items():
-        values = [value(run, tokens) for run in runs]
-        found[name] = {"value": median(values), "interval": median_interval(values, CONFIDENCE)}
+        found[name] = [value(run, tokens) for run in runs]
+    return found
+
+
+def figures(runs: list[dict], tokens: int) -> dict:
+    """`{metric: {"value": median over the runs}}`."""
+    return {name: {"value": median(values)} for name, values in metric_values(runs, tokens).items()}
+
+
+def read_latency(folder: Path, tokens: int, confidence: float) -> dict:
+    """A model's figures with the interval of each median, None of fewer than 6 runs; `{"not_applicable": reason}` where
+    it was not timed. Raises UserError: a file of the model's `folder` cannot be read."""
+    runs = list(read_jsonl(folder / "items.jsonl.zst"))
+    if not runs:
+        return {"not_applicable": read_json(folder / "scores.json")["not_applicable"]}
+    found = figures(runs, tokens)
+    for name, values in metric_values(runs, tokens).items():
+        found[name]["interval"] = median_interval(values, confidence)
     return found
 
 

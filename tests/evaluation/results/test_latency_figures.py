@@ -26,9 +26,9 @@ def write_timed(results: Path, model: str, seconds: list[float]) -> None:
     dump(folder / "scores.json", {**facts, **outcome, "settings": SETTINGS | {"seed": 42}})
 
 
-def made(root: Path, gates: list[dict]) -> Experiment:
+def made(root: Path, gates: list[dict], changes: dict[str, object] | None = None) -> Experiment:
     """An experiment with latency."""
-    experiment = build(root, gates, changes={"evaluation.latency": SETTINGS})
+    experiment = build(root, gates, changes={"evaluation.latency": SETTINGS} | (changes or {}))
     for model, seconds in SECONDS.items():
         write_timed(root / "results", model, seconds)
     return experiment
@@ -58,6 +58,14 @@ def test_planted_gates_come_out_as_planted(tmp_path):
     assert latency["answer_seconds"] == {"value": 1.3, "interval": [1.1, 1.3]}
     assert evaluation["scoring"]["sft"]["latency"]["conditions"] == {"dtype": "bfloat16"}
     assert all("latency" not in scores for scores in evaluation["scores"].values())
+
+
+def test_the_interval_is_at_the_experiments_confidence(tmp_path):
+    experiment = made(tmp_path, [gate("at 80%", "pretrain", below=2.3)], {"evaluation.gate.confidence": 0.8})
+    found = evaluate(experiment, tmp_path / "results")
+    # from the third to the eighth of ten runs: 1 - 2 * (1 + 10 + 45) / 2**10 = 89%, and the fourth to the seventh 66%
+    assert found["latency"]["pretrain"]["answer_seconds"] == {"value": 1.8, "interval": [1.8, 2.2]}
+    assert found["gates"][0]["interval"] == [1.8, 2.2]
 
 
 def test_on_other_hardware_than_the_target_a_gate_is_not_measured(tmp_path):
