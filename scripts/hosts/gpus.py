@@ -39,9 +39,6 @@ VARIABLE = "STAGECRAFT_GPU_LEASES"  # names another folder
 def opened(path: Path) -> int:
     """A descriptor of a lock file that all users share. Another user's must be opened without O_CREAT
     (fs.protected_regular)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(PermissionError):  # another user's folder
-        path.parent.chmod(0o1777)  # all users', past the umask
     try:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -72,6 +69,9 @@ def sign(descriptor: int) -> None:
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Let one job of this host look for cards at a time, so that two never hold half of what both need."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # another user's folder
+        folder.chmod(0o1777)  # all users', past the umask
     gate = opened(folder / "gate.lock")
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)
