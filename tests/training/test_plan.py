@@ -13,6 +13,7 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
+from scripts.report.content.wording import FIGURES
 from scripts.training.planning.plan_stage import PlanInputs, plan
 from scripts.training.planning.resolved_stage import divide_batch
 
@@ -55,6 +56,13 @@ def stage(**changes) -> Stage:
 def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
     machine = a40(gpus=gpus, sharding=sharding, gpu_memory_gib=300)
     assert plan(PlanInputs("sft", stage(), machine, QWEN_7B))["model_states_gib"] == pytest.approx(gib, rel=0.01)
+
+
+def test_the_plan_has_each_figure_that_the_report_compares_with_what_was_measured():
+    machine = a40(gpus=8, sharding="zero2", gpu_tflops=150, gpu_memory_gib=300)
+    planned = plan(PlanInputs("sft", stage(), machine, QWEN_7B, rows=6400))
+    assert all(planned[key] > 0 for _, key, _, _ in FIGURES)
+    assert planned["hours"] == pytest.approx(planned["seconds"] / 3600, abs=0.01)
 
 
 @pytest.mark.parametrize(
