@@ -119,8 +119,8 @@ HINTS.append(key_hint)
 
 
 def extended(config: dict, name: str, seen: tuple[str, ...] = ()) -> dict:
-    """An experiment laid over the one that its `extends` names, and that over its own. Raises UserError: such a file is
-    missing or no YAML, or extends itself."""
+    """An experiment's settings over those of the file in its `extends`, which may extend a further one. Raises
+    UserError: such a file is missing or no YAML, or extends itself."""
     origin = config.get("extends")
     if not isinstance(origin, str):  # the record says what else is wrong
         return config

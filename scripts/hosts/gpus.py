@@ -152,7 +152,7 @@ def eligible(cards: list[Card], machine: Machine, count: int) -> list[list[Card]
     groups = sorted(groups.values(), key=lambda group: -max(card.memory_gib for card in group))
     groups = [group for group in groups if len(group) >= count]
     if not groups:
-        of_kind = f" of kind {kind}" if kind != "auto" else ""
+        of_kind = "" if kind == "auto" else f" of kind {kind}"
         with_memory = ""
         if least:
             with_memory = f" with {least} GiB or more"

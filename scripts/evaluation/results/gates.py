@@ -68,7 +68,7 @@ def result(
 def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
     """A gate on a figure of a stage's summary.json: met, not met or not measured; such a figure has no interval.
     `summaries`: with each seed; the worst figure decides."""
-    name = gate.metric if gate.metric != "loss" else "eval_loss"
+    name = "eval_loss" if gate.metric == "loss" else gate.metric
     figures = [summary.get(name) for summary in summaries]
     if None in figures:
         return result(gate, None, None, "not measured")

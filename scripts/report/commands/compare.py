@@ -66,7 +66,7 @@ def common_items(a: dict[str, tuple], b: dict[str, tuple], unit: str) -> Documen
 
 def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, float]:
     """id → how much better B is than A on this item (negative: worse), best first."""
-    sign = -1 if suite.metrics[metric].better != "above" else 1
+    sign = 1 if suite.metrics[metric].better == "above" else -1
     halves = np.split(documents.columns, 2, axis=1)
     values_a, values_b = (list(map(suite.metrics[metric].compute, half)) for half in halves)
     gains = {name: sign * float(b - a) for name, a, b in zip(documents.ids, values_a, values_b, strict=True)}

@@ -119,7 +119,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
         small["no_rope_layers"] = [1]
     ranks = total_ranks(machine)
     # without GPUs bf16 is emulated on many processors: a step over 150,000 logits a token then takes minutes
-    precision = {"precision": "fp32"} if not machine.gpus else {}
+    precision = {} if machine.gpus else {"precision": "fp32"}
     return {
         "extends": str(path),
         "experiment": f"{experiment.experiment} (rehearsal)",

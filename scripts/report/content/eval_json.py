@@ -27,8 +27,7 @@ KEYS = {
 
 
 def in_order(stages: dict[str, dict], train: dict[str, dict]) -> dict[str, dict]:
-    """The stages, each after the one that it starts from; eval.json has them sorted by name. `train`: `training.train`
-    of the experiment."""
+    """The stages in the order of training; eval.json sorts them by name. `train`: the experiment's `training.train`."""
 
     def before(stage: str) -> int:
         origin = train.get(stage, {}).get("from")

@@ -20,8 +20,8 @@ ONE_FILE = 2**62
 
 
 def adapter_base(folder: Path) -> Path | None:
-    """The folder of the base model of the adapter in `folder`; None for a plain model. Raises UserError: that folder is
-    missing, or not the one that the adapter was trained on."""
+    """The folder of the base model of the adapter in `folder`; None for a plain model. Raises UserError: the base is
+    missing, or it is another than the adapter was trained on."""
     adapter = read_json(folder / NAME).get("adapter")
     if adapter is None:
         return None
