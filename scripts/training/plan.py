@@ -24,7 +24,7 @@ from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.plan_stage import PlanInputs, part_plans, plan
+from scripts.training.planning.plan_stage import PlanInputs, part_plans, plan, with_layers
 from scripts.training.planning.resolved_stage import split_rows
 
 
@@ -43,14 +43,14 @@ def main() -> None:
     manifest = read_json(args.shards / "manifest.json")
     check_validation(args.stage, args.settings, args.shards, manifest)
     rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
-    machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
-    monitoring = load_monitoring(args.monitoring)
+    machine, monitoring = load_machine(args.machine), load_monitoring(args.monitoring)
+    settings = with_layers(args.settings, args.no_rope_layers)
     shape = None
     if args.shape:
         shape = Shape(**args.shape)
     elif args.folder:
         shape = shape_of_folder(Path(args.folder))
-    inputs = PlanInputs(args.stage, args.settings, machine, shape, *rows, layers, monitoring)
+    inputs = PlanInputs(args.stage, settings, machine, shape, *rows, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
     free = free_bytes(args.out) / GIB
     result.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), result, free))

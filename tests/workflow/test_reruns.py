@@ -96,8 +96,8 @@ def another_plan(clone):
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
         "scripts/training/planning/resolve_auto.py",
-        "*rows, no_rope_layers",
-        "*[0, 0], no_rope_layers",
+        "*rows, load_monitoring",
+        "*[0, 0], load_monitoring",
     )(clone)
     (clone.root / "results/training/plan").mkdir(parents=True, exist_ok=True)
     (clone.root / "results/training/plan/sft.json").write_text("{}")

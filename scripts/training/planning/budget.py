@@ -253,7 +253,6 @@ def stage_budget(
     shape: Shape,
     machine: Machine,
     batch: Batch,
-    no_rope_layers: list[int] | None = None,
     validates: bool = True,
     chunked: bool | None = None,
 ) -> Budget:
@@ -264,8 +263,8 @@ def stage_budget(
         validates: whether validation rows are scored too, as every stage with such rows does.
         chunked: whether the loss is computed in chunks; as stages do, if it is not given.
     """
-    states = model_states(shape, settings, machine, no_rope_layers)
-    counted = counts(shape, settings, no_rope_layers or [])
+    states = model_states(shape, settings, machine)
+    counted = counts(shape, settings)
     training, validation = stage_passes(settings, shape, machine, batch, chunked)
     # Layers before the first trained one keep nothing for the backward pass.
     layers = max(2, shape.num_hidden_layers - counted.first_layer)

@@ -50,14 +50,12 @@ class Option(NamedTuple):
         return SHARDINGS.index(self.machine.sharding) + 10 * self.machine.offload
 
 
-def option(
-    name: str, settings: Stage, shape: Shape, machine: Machine, no_rope_layers: list[int] | None = None
-) -> Option:
+def option(name: str, settings: Stage, shape: Shape, machine: Machine) -> Option:
     """Memory and speed of one way to run a stage."""
     batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), name)
     machine = machine.model_copy(update={"micro_batch": batch.micro})
-    budget = stage_budget(settings, shape, machine, batch, no_rope_layers)
-    speed = stage_speed(settings, shape, machine, batch, no_rope_layers)
+    budget = stage_budget(settings, shape, machine, batch)
+    speed = stage_speed(settings, shape, machine, batch)
     return Option(settings, machine, batch, budget, speed, shape.vocab_size)
 
 
@@ -88,14 +86,7 @@ def machines(settings: Stage, machine: Machine) -> list[Machine]:
     return made
 
 
-def choose(
-    name: str,
-    settings: Stage,
-    shape: Shape,
-    machine: Machine,
-    no_rope_layers: list[int] | None = None,
-    tokens: int | None = None,
-) -> Option:
+def choose(name: str, settings: Stage, shape: Shape, machine: Machine, tokens: int | None = None) -> Option:
     """The fastest way to run the stage that fits the machine.
 
     Args:
@@ -104,12 +95,12 @@ def choose(
     Raises:
         UserError: none fits; the table says what would.
     """
-    tried = [option(name, settings, shape, variant, no_rope_layers) for variant in machines(settings, machine)]
+    tried = [option(name, settings, shape, variant) for variant in machines(settings, machine)]
     fitting = [way for way in tried if way.missing() <= 0]
     if fitting:
         return min(fitting, key=preference)
     closest = min(tried, key=Option.missing)
-    raise UserError(refusal(name, closest, alternatives(name, closest, shape, no_rope_layers), tokens))
+    raise UserError(refusal(name, closest, alternatives(name, closest, shape), tokens))
 
 
 def preference(way: Option) -> tuple[float, int, int]:
@@ -139,7 +130,7 @@ def changed_stages(settings: Stage) -> dict[str, Stage]:
     return {text: settings.model_copy(update=update) for text, update in changes.items()}
 
 
-def alternatives(name: str, closest: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
+def alternatives(name: str, closest: Option, shape: Shape) -> list[Change]:
     """The changes that would fit, the fastest first: of the stage as it is each sharding, of a changed stage the
     fastest one; all with checkpointing and micro-batch 1."""
     changes = []
@@ -149,7 +140,7 @@ def alternatives(name: str, closest: Option, shape: Shape, no_rope_layers: list[
             values = {"sharding": sharding, "offload": offload, "gradient_checkpointing": True, "micro_batch": 1}
             differing = {key: value for key, value in values.items() if value != getattr(closest.machine, key)}
             texts = [stage_text, *(f"`{key}: {str(value).lower()}`" for key, value in differing.items())]
-            way = option(name, stage, shape, closest.machine.model_copy(update=values), no_rope_layers)
+            way = option(name, stage, shape, closest.machine.model_copy(update=values))
             if way.missing() <= 0:
                 fitting.append(Change(", ".join(filter(None, texts)), way))
         fitting.sort(key=slowness_and_changes)

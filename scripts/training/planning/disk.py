@@ -60,10 +60,10 @@ class Disk(NamedTuple):
     published: float
 
 
-def stage_disk(stage: ResolvedStage, shape: Shape, no_rope_layers: list[int] | None = None) -> Disk:
+def stage_disk(stage: ResolvedStage, shape: Shape) -> Disk:
     """What a stage's checkpoints and its model take, before either exists."""
     settings, machine = stage.settings, stage.machine
-    counted, parameters = counts(shape, settings, no_rope_layers or []), count_parameters(shape)
+    counted, parameters = counts(shape, settings), count_parameters(shape)
     moments = OPTIMIZERS[settings.optimizer].state_bytes(counted.trained, counted.matrices, counted.head)
     checkpoint_size = checkpoint_bytes(settings, machine, parameters, counted.trained, moments)
     published = saved_parameters(settings, parameters, counted.trained) * weight_bytes(settings, machine)

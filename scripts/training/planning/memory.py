@@ -99,13 +99,13 @@ def bucket_bytes(shape: Shape, counted: Counts, machine: Machine) -> float:
     return 0
 
 
-def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers: list[int] | None = None) -> States:
+def model_states(shape: Shape, settings: Stage, machine: Machine) -> States:
     """The model states of a stage.
 
     The host holds offloaded states, divided among the hosts, or while loading an fp32 copy of the weights per process
     (ZeRO-3 loads shard by shard), whichever is more.
     """
-    counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
+    counted, ranks = counts(shape, settings), total_ranks(machine)
     sharding, trained = machine.sharding, counted.trained
     master = OFFLOADED_MASTER if machine.offload else MASTER[sharding]
     gradients = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[sharding]

@@ -34,7 +34,7 @@ from scripts.tokens.packing.mixing import most_rows, validation_rows
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.plan_stage import PlanInputs, plan
+from scripts.training.planning.plan_stage import PlanInputs, plan, with_layers
 
 # Of 60 source distributions with 746 MB, filters and deduplication kept 197 MB, 50 million Qwen tokens (DECISIONS.md).
 KEPT_OF_RAW = 197 / 746
@@ -166,20 +166,18 @@ def machine_of(profile: str) -> Path:
 def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
     """The plan of each stage, with its error in the place of those that cannot be run. `assumed_rows`: packed training
     rows to plan for, instead of those that are counted or estimated."""
-    base, plans = flow.experiment.training.base, []
-    layers = []
-    if flow.shape:
-        layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers)
-    if flow.shape and flow.shape.vocab_size:
-        unknown = ""
-    else:
-        unknown = "training.base.shape" + ".vocab_size" * bool(flow.shape)
+    shape, layers, plans = flow.shape, [], []
+    if shape:
+        layers = expand_layers(flow.experiment.training.base.no_rope_layers, shape.num_hidden_layers)
+    unknown = ""
+    if not shape or not shape.vocab_size:
+        unknown = "training.base.shape" + ".vocab_size" * bool(shape)
     free = free_bytes(flow.layout.results) / GIB
     monitoring = load_monitoring(MONITORING / f"{flow.experiment.monitoring}.yaml")
     for name, settings in flow.stages.items():
         rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, assumed_rows)
-        shape, off = flow.shape, tuple(layers)
-        inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, monitoring)
+        settings = with_layers(settings, layers)
+        inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, monitoring)
         try:
             planned = plan(inputs)
         except UserError as error:

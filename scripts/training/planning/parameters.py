@@ -113,16 +113,12 @@ def parameter_names(shape: Shape) -> list[str]:
     return [*weights_of(shape), *relatives]
 
 
-def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
-    """How many parameters a stage has and trains. `no_rope_layers`: the layers whose RoPE is off, for `trainable:
-    no_rope_layers`."""
+def counts(shape: Shape, settings: Stage) -> Counts:
+    """How many parameters a stage has and trains."""
     if settings.method == "lora":
         adapters = adapter_parameters(shape, settings.lora)
         return Counts(count_parameters(shape) + adapters, adapters, adapters, 0, 0, 0)
-    patterns = settings.trainable
-    if patterns == "no_rope_layers":
-        patterns = [f"model.layers.{layer}.*" for layer in no_rope_layers]
-    chosen = {}
+    chosen, patterns = {}, settings.trainable
     for name, sizes in weights_of(shape).items():
         if patterns == "all" or any(fnmatch(name, pattern) for pattern in patterns):
             chosen[name] = sizes

@@ -4,6 +4,7 @@ plan(PlanInputs("sft", settings, machine, shape, rows=13_248))    # a dict
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from scripts.experiment.model_shape import Shape
@@ -36,7 +37,6 @@ class PlanInputs(NamedTuple):
     shape: Shape | None = None  # of the model; without it, or without its `vocab_size`, memory and speed are left out
     rows: int | None = None  # packed training rows, None before they are packed
     validation_rows: int | None = None
-    no_rope_layers: tuple[int, ...] = ()
     monitoring: Monitoring = Monitoring()  # how often it logs and saves
 
     @property
@@ -53,26 +53,42 @@ class PlanInputs(NamedTuple):
         return resolve_stage(self.name, self.settings, self.machine, parameters, self.rows, monitoring=self.monitoring)
 
 
+def with_layers(settings: Stage, no_rope_layers: Iterable[int]) -> Stage:
+    """`settings` with the names of those layers' parameters in the place of `trainable: no_rope_layers`."""
+    if settings.trainable != "no_rope_layers":
+        return settings
+    return settings.model_copy(update={"trainable": [f"model.layers.{layer}.*" for layer in no_rope_layers]})
+
+
 def plan(inputs: PlanInputs) -> dict:
     """The plan of one stage, as plan/{stage}.json holds it. Raises UserError: the stage cannot run as its settings and
     the machine file say, does not fit, or trains nothing."""
-    stage = inputs.resolve()
+    stage, shape = inputs.resolve(), inputs.known_shape
     check_choosable(inputs.machine)
-    if inputs.known_shape:
-        check_trainable(inputs.name, inputs.settings, inputs.known_shape)
-    warnings = length_warnings(stage, inputs.known_shape)
+    if shape:
+        check_trainable(inputs.name, inputs.settings, shape)
+    warnings = length_warnings(stage, shape)
     if stage.settings.global_batch == "auto":
         return stage.record() | {"warnings": warnings}
     if stage.steps:
         warnings += schedule_warnings(stage, inputs.validation_rows)
     option = choose_option(inputs)
     if option:
-        inputs = inputs._replace(machine=option.machine)
-        stage = inputs.resolve()
+        stage = inputs._replace(machine=option.machine).resolve()
     result = stage.record() | {"warnings": warnings}
-    if inputs.known_shape and stage.machine.sharding != "auto":
-        result |= plan_states(inputs) | plan_disk(inputs, stage)
-    return result | (plan_option(inputs, stage, option) if option else {})
+    if shape and stage.machine.sharding != "auto":
+        disk = stage_disk(stage, shape)
+        result |= {
+            "parameters": count_parameters(shape),
+            "trainable_parameters": counts(shape, inputs.settings).trained,
+            "model_states_gib": round(sum(model_states(shape, inputs.settings, stage.machine)[:4]) / GIB, 2),
+            "checkpoint_gib": round(disk.checkpoint / GIB, 2),
+            "checkpoints_gib": round(disk.checkpoint * disk.checkpoints / GIB, 2),
+            "published_gib": round(disk.published / GIB, 2),
+        }
+    if option:
+        result |= memory_and_speed(inputs, stage, option)
+    return result
 
 
 def choose_option(inputs: PlanInputs) -> Option | None:
@@ -81,32 +97,10 @@ def choose_option(inputs: PlanInputs) -> Option | None:
     stage = inputs.resolve()
     if inputs.known_shape is None or stage.settings.global_batch == "auto":
         return None
-    layers = list(inputs.no_rope_layers)
-    return choose(inputs.name, stage.settings, inputs.known_shape, inputs.machine, layers, stage.tokens)
+    return choose(inputs.name, stage.settings, inputs.known_shape, inputs.machine, stage.tokens)
 
 
-def plan_states(inputs: PlanInputs) -> dict:
-    """The part of the plan that is about the model states, by closed forms."""
-    counted = counts(inputs.known_shape, inputs.settings, list(inputs.no_rope_layers))
-    states = model_states(inputs.known_shape, inputs.settings, inputs.machine, list(inputs.no_rope_layers))
-    return {
-        "parameters": count_parameters(inputs.known_shape),
-        "trainable_parameters": counted.trained,
-        "model_states_gib": round(sum(states[:4]) / GIB, 2),
-    }
-
-
-def plan_disk(inputs: PlanInputs, stage: ResolvedStage) -> dict:
-    """The part of the plan that is about disk: one checkpoint, the most at once, the published model."""
-    disk = stage_disk(stage, inputs.known_shape, list(inputs.no_rope_layers))
-    return {
-        "checkpoint_gib": round(disk.checkpoint / GIB, 2),
-        "checkpoints_gib": round(disk.checkpoint * disk.checkpoints / GIB, 2),
-        "published_gib": round(disk.published / GIB, 2),
-    }
-
-
-def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
+def memory_and_speed(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
     """The part of the plan that is about one option: memory part by part, speed, hours."""
     machine, settings, steps = stage.machine, stage.settings, stage.steps
     budget, speed = option.budget, option.speed

@@ -18,14 +18,9 @@ from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.model_folder import shape_of_folder
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json
-from scripts.training.planning.plan_stage import PlanInputs, choose_option, plan
+from scripts.training.planning.plan_stage import PlanInputs, choose_option, plan, with_layers
 
 PLAN = "STAGECRAFT_PLAN"  # the environment variable by which the launcher hands the plan to the stage
-
-
-def switched_off(config: dict) -> tuple[int, ...]:
-    """The layers without RoPE in a SmolLM3's config.json, where 0 stands for such a layer."""
-    return tuple(layer for layer, on in enumerate(config.get("no_rope_layers") or []) if not on)
 
 
 def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
@@ -35,9 +30,10 @@ def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
     if adapter:
         folder = args.origin / adapter["base"]
     rows = [read_json(args.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
-    layers = switched_off(read_json(folder / "config.json"))
-    shape, monitoring = shape_of_folder(folder), load_monitoring(args.monitoring)
-    return PlanInputs(args.stage, args.settings, machine, shape, *rows, no_rope_layers=layers, monitoring=monitoring)
+    # of SmolLM3, where 0 stands for a layer without RoPE
+    layers = [layer for layer, on in enumerate(read_json(folder / "config.json").get("no_rope_layers") or []) if not on]
+    settings, shape = with_layers(args.settings, layers), shape_of_folder(folder)
+    return PlanInputs(args.stage, settings, machine, shape, *rows, load_monitoring(args.monitoring))
 
 
 def plan_as_json(path: Path, args: argparse.Namespace) -> str:

@@ -94,14 +94,12 @@ def bytes_sent(counted: Counts, machine: Machine, accumulation: int) -> float:
     )
 
 
-def stage_speed(
-    settings: Stage, shape: Shape, machine: Machine, batch: Batch, no_rope_layers: list[int] | None = None
-) -> Speed | None:
+def stage_speed(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> Speed | None:
     """The expected speed of a stage; None where the machine file names no peak, nor what its processor reaches.
     `batch`: micro-batch and accumulation."""
     if not (machine.gpu_tflops if machine.gpus else machine.cpu_tflops):
         return None
-    counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
+    counted, ranks = counts(shape, settings), total_ranks(machine)
     work = operations(shape, settings, counted, machine.gradient_checkpointing)
     tokens = batch.micro * batch.accumulation * settings.sequence_length  # per GPU
     if not machine.gpus:

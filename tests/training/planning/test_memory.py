@@ -101,7 +101,7 @@ def test_a_model_that_is_there_is_counted_by_its_own_weights(tmp_path, kind):
     model.save_pretrained(tmp_path, max_shard_size="20KB")  # in several files, which an index names
     shape = shape_of_folder(tmp_path)
     assert count_parameters(shape) == model.num_parameters()
-    counted = counts(shape, stage(), [])
+    counted = counts(shape, stage())
     assert counted.all == counted.trained == model.num_parameters() and counted.first_layer == 0
     if comparable:
         adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
@@ -230,7 +230,7 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
         if torch.is_tensor(value) and name != "step" and not name.startswith("qmap")  # one table for all tensors
     ]
     assert sum(tensor.nbytes for tensor in tensors) == pytest.approx(state_bytes(model, optimizer), rel=1e-3)
-    counted = counts(Shape(**shape), stage(), [])  # the plan's, without a model
+    counted = counts(Shape(**shape), stage())  # the plan's, without a model
     assert state_bytes(model, optimizer) == OPTIMIZERS[optimizer].state_bytes(
         counted.trained, counted.matrices, counted.head
     )
