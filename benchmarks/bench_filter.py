@@ -19,7 +19,7 @@ from benchmarks.figures import Value, store
 from scripts.common.files import write_jsonl
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import funnel
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 

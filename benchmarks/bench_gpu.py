@@ -35,19 +35,19 @@ from transformers import (
 from trl import SFTConfig, SFTTrainer
 
 from scripts.common.cli import parser, run
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.tokens.packing.placement import pieces_of
+from scripts.tokens.pack import pieces_of
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.monitoring.throughput import Throughput
+from scripts.training.monitoring.measurements import Throughput
 from scripts.training.planning.budget import stage_budget
 from scripts.training.planning.kernels import choose_attention, installed_kernels
-from scripts.training.planning.memory import GIB
 from scripts.training.planning.resolved_stage import Batch
+from scripts.training.planning.states import GIB
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
 SHAPES = {

@@ -3,7 +3,7 @@
     python -m benchmarks.bench_sources [--sources 1000 10000] [--limit 512]
 
 Goal: under 30 s with 10,000 sources. `--limit` is the number of sources up to which each is fetched and filtered in a
-job of its own (scripts/experiment/source_shards.py); one above the number of sources shows what shards spare.
+job of its own (scripts/experiment/shards.py); one above the number of sources shows what shards spare.
 """
 
 import argparse
@@ -41,12 +41,12 @@ def dry_run(root: Path, target: str) -> tuple[int, float]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--sources", type=int, nargs="+", default=[1_000, 10_000])
-    arguments.add_argument("--limit", type=int, help="in place of the 512 of scripts/experiment/source_shards.py")
+    arguments.add_argument("--limit", type=int, help="in place of the 512 of scripts/experiment/shards.py")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         clone = checkout(Path(folder))
         if options.limit:
-            clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", f"ONE_BY_ONE = {options.limit}")
+            clone.replace("scripts/experiment/shards.py", "ONE_BY_ONE = 512", f"ONE_BY_ONE = {options.limit}")
         config = read_yaml(Path("config/examples/from-scratch.yaml"))
         config["sources"] = "many.tsv"
         (clone.root / "many.yaml").write_text(yaml.safe_dump(config))

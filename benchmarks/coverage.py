@@ -21,9 +21,16 @@ import numpy as np
 import zstandard
 
 from benchmarks.figures import Table, Value, store
-from scripts.evaluation.results.clusters import clusters, effective_number, sums_by_cluster
-from scripts.evaluation.results.intervals import cluster_values, estimate, fewest_clusters, mean_interval
-from scripts.evaluation.results.seeds_and_documents import compare_seeds
+from scripts.evaluation.results.comparison import compare_seeds
+from scripts.evaluation.results.intervals import (
+    cluster_values,
+    clusters,
+    effective_number,
+    estimate,
+    fewest_clusters,
+    mean_interval,
+    sums_by_cluster,
+)
 from scripts.evaluation.suites.perplexity import SUITE
 
 PROBLEMS, SOLVABLE, CHANCES, DRAWS = (30, 164, 400), (0.02, 0.05, 0.2, 0.5, 0.9), (0.2, "beta", 0.9), ((10, 1), (20, 5))

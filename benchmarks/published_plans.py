@@ -11,13 +11,13 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.figures import Value, store
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.budget import stage_budget
-from scripts.training.planning.memory import GIB
 from scripts.training.planning.resolved_stage import Batch
 from scripts.training.planning.speed import stage_speed
+from scripts.training.planning.states import GIB
 
 SHAPES = {  # width, feed-forward, layers, heads, key heads, vocabulary: the models' config.json
     "qwen2.5-7b": (3584, 18944, 28, 28, 4, 152064),

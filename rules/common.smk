@@ -6,14 +6,14 @@ from pathlib import Path
 sys.path.insert(0, workflow.basedir)
 
 from scripts.common.errors import UserError
-from scripts.experiment.checks.datasets import check_dataset_sources
+from scripts.experiment.checks import check_dataset_sources
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import as_json, to_json
-from scripts.hosts.lost_outputs import make_lost
+from scripts.hosts.job_graph import make_lost
 from scripts.hosts.profile import Profile
 from scripts.hosts.provenance_records import keep_records_in_provenance
 from scripts.hosts.start import ancient_inputs, argument_writer, one_of

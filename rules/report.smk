@@ -1,7 +1,7 @@
 # Datasets → their cards; scores, training metrics and funnels → results/report.html, results/scores.csv, and, last,
 # results/eval.json.
 
-from scripts.experiment.packed_rows import PackedRows
+from scripts.experiment.shards import PackedRows
 
 ROWS = PackedRows(EXPERIMENT, PATHS)
 

@@ -121,9 +121,9 @@ def accept(
         jobs: A rule, or a job as rule.name.
         reason: Why the change of the code changes no result.
     """
-    from scripts.report.commands import accept
+    from scripts.report.commands import why
 
-    accept.accept(profile, experiment, list(jobs), reason)
+    why.accept(profile, experiment, list(jobs), reason)
 
 
 @app.command
@@ -174,7 +174,7 @@ def judge(
         ignore: Fields of the benchmark that hold no tests.
     """
     from scripts.evaluation.commands.judge_generations import judge_file
-    from scripts.experiment.settings.benchmark import Benchmark
+    from scripts.experiment.settings.suites import Benchmark
     from scripts.judge.judge import Judge
     from scripts.judge.sandbox import probe
     from scripts.judge.sandbox.bubblewrap import Limits

@@ -1,6 +1,18 @@
 """Format text: enumerations, durations, code blocks of Markdown; tell Han (Chinese) characters and answers of chats."""
 
+import hashlib
 import re
+
+
+def text_digest(text: str) -> bytes:
+    """The sha256 of a text, 32 bytes: what items are sorted by to choose some of them."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def fraction_of(digest: bytes) -> float:
+    """A number in [0, 1) from the first 8 bytes of a digest."""
+    return int.from_bytes(digest[:8]) / 2**64
+
 
 CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 

@@ -26,9 +26,9 @@ from pathlib import Path
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
-from scripts.common.hashing import text_digest
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
+from scripts.common.text import text_digest
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.layout import SPLITS, split_file

@@ -24,8 +24,7 @@ import numpy as np
 from scripts.common.cli import parser, run
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
-from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, sequence_set
-from scripts.corpus.similarity.representatives import representatives
+from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, representatives, sequence_set
 from scripts.corpus.similarity.signed_documents import (
     BANDS,
     check_signed,

@@ -34,23 +34,21 @@ from typing import NamedTuple
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file
-from scripts.common.manifest import NAME
+from scripts.common.manifest import NAME, renew, write_shard_manifest
 from scripts.common.progress import Progress
-from scripts.common.shard_reuse import renew, write_shard_manifest
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.encodings import code_cells
-from scripts.corpus.heuristics.folder_licences import FolderLicences
 from scripts.corpus.heuristics.header_language import header_language
-from scripts.corpus.heuristics.paths import check_path
+from scripts.corpus.heuristics.paths import FolderLicences, check_path
 from scripts.corpus.heuristics.quality import Dropped, check_characters, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.layout import Layout
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from scripts.experiment.settings.record import to_json
 from scripts.languages import BY_CONTENT
 from scripts.licences.expressions import UNKNOWN, permissive
-from scripts.licences.header import header_licence
+from scripts.licences.recognition import header_licence
 
 WORDS = 10  # of a sequence that a document must not share with a problem of a benchmark
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
@@ -127,8 +125,7 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     if not settings.decontaminate:
         return lambda text: None
     # imported here: the compiled kernel takes longer to import than a typical source to filter
-    from scripts.corpus.similarity.benchmark_texts import read_problems
-    from scripts.corpus.similarity.overlaps import OverlapSearch
+    from scripts.corpus.similarity.overlaps import OverlapSearch, read_problems
 
     if not benchmarks:
         raise UserError("--benchmarks: required with `decontaminate`")

@@ -21,11 +21,10 @@ from pathlib import Path
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
-from scripts.common.hashing import text_digest
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS
-from scripts.corpus.formats.splits import repository_splits, split_of
+from scripts.common.text import text_digest
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, repository_splits, split_of
 from scripts.experiment.layout import FIRST_COMMITS, SPLITS, split_file
 from scripts.experiment.settings.corpus import Split
 

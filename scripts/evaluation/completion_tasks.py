@@ -5,7 +5,7 @@
 
 Of each size and language the tasks are those with the smallest hash of file and place, at most two of a file. Left out
 are files of tests, answers that nearly stand once more in their own file, which copying solves, and answers that stand
-in a training document (scripts/evaluation/code_tasks/occurrences.py). Writes `tasks.jsonl.zst`, and a manifest with the
+in a training document (scripts/evaluation/code_tasks/regions.py). Writes `tasks.jsonl.zst`, and a manifest with the
 counts.
 """
 
@@ -20,12 +20,11 @@ from rapidfuzz import fuzz
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
-from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
+from scripts.common.text import text_digest
 from scripts.corpus.instruct.functions import is_test
 from scripts.evaluation.code_tasks.answers import SIZES, Task, last_lines
-from scripts.evaluation.code_tasks.occurrences import code_lines, in_training
-from scripts.evaluation.code_tasks.regions import cut, regions
+from scripts.evaluation.code_tasks.regions import code_lines, cut, in_training, regions
 from scripts.evaluation.generation.retrieval import Pieces
 from scripts.evaluation.suites.completion import CompletionTasks
 from scripts.experiment.layout import split_file

@@ -28,8 +28,8 @@ from scripts.evaluation.generation.examples import (
     text_of,
 )
 from scripts.evaluation.suites import dataset_of
-from scripts.experiment.settings.benchmark import Benchmark
 from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.suites import Benchmark
 
 
 class Prompts(Record):

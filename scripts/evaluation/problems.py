@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic
-from scripts.experiment.settings.benchmark import Benchmark
+from scripts.experiment.settings.suites import Benchmark
 from scripts.sources.providers.git import copy_file
 
 

@@ -10,18 +10,15 @@ from pathlib import Path
 
 from scripts.evaluation.suites import abouts, configured, problem_files, prompts_of, scored_models
 from scripts.evaluation.suites import code as code_suite
-from scripts.experiment.checks.datasets import dated_sources, decontaminated
+from scripts.experiment.checks import dated_sources, decontaminated
 from scripts.experiment.layout import MANIFEST, Layout
-from scripts.experiment.model_folder import settings_of_base, shape_of_base
-from scripts.experiment.model_shape import Shape
-from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.settings.benchmark import Benchmark
+from scripts.experiment.model_folder import Shape, settings_of_base, shape_of_base
 from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
-from scripts.experiment.settings.training import Stage
-from scripts.experiment.source_shards import SourceFiles, source_shards
-from scripts.experiment.stage_seeds import further_models, seeds_of_models, with_further_seeds
+from scripts.experiment.settings.suites import Benchmark
+from scripts.experiment.settings.training import Stage, further_models, seeds_of_models, with_further_seeds
+from scripts.experiment.shards import PackedRows, SourceFiles, source_shards
 from scripts.licences.expressions import permissive
 
 

@@ -14,15 +14,12 @@ from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.evaluation.suites import configured, held_out, scored_datasets
-from scripts.experiment.checks.datasets import check_datasets, check_tokens
-from scripts.experiment.checks.gates import check_gates
-from scripts.experiment.checks.stages import check_training
+from scripts.experiment.checks import check_datasets, check_gates, check_tokens, check_training
 from scripts.experiment.layout import Layout
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.evaluation import Evaluation
-from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.generation import Generation
+from scripts.experiment.settings.experiment import Evaluation, Experiment
 from scripts.experiment.settings.record import HINTS
+from scripts.experiment.settings.suites import Generation
 
 
 def with_datasets(experiment: Experiment) -> Evaluation:

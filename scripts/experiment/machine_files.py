@@ -10,8 +10,7 @@ from pathlib import Path
 import yaml
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.machine import Machine, Monitoring
 
 MONITORING = Path("config/monitoring")
 

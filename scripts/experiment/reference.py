@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 
 from scripts.common.cli import run
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.machine import Machine, Monitoring
 from scripts.experiment.settings.record import Record
 
 PAGE = Path("config/README.md")

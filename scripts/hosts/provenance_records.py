@@ -23,7 +23,6 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 from scripts.common.disk import existing
 from scripts.common.errors import UserError
 from scripts.common.known_hashes import KnownHashes
-from scripts.experiment.dvc_cache import repair_command
 from scripts.experiment.provenance import (
     Index,
     Provenance,
@@ -31,6 +30,7 @@ from scripts.experiment.provenance import (
     files_beside,
     first_difference,
     provenance_file,
+    repair_command,
     tool_versions,
     write_provenance,
 )

@@ -29,8 +29,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from scripts.common.errors import UserError
 from scripts.common.terminal import error_in, read_lines, refused, scheduler_causes, shorten
 from scripts.experiment.arguments import argument_file
-from scripts.hosts.folder_lock import hold_folder
-from scripts.hosts.invocation import Invocation, read_invocation
+from scripts.hosts.invocation import Invocation, hold_folder, read_invocation
 from scripts.hosts.slurm_status import REFUSED, SCHEDULERS_FAULTS, STOPPED_BY_SLURM, endings, keep_to_squeue
 
 SECONDS = 5  # between two looks at the queue for jobs of an earlier run

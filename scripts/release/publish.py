@@ -29,7 +29,7 @@ from scripts.experiment.provenance import (
     provenance_file,
     results_pointer,
 )
-from scripts.experiment.source_shards import has_several
+from scripts.experiment.shards import has_several
 from scripts.hosts.invocation import TOUCHES
 from scripts.sources.tables.sources_table import sources_of
 

@@ -25,7 +25,7 @@ from scripts.evaluation.generation.examples import chat_text, pick_examples, sho
 from scripts.evaluation.suites import suites_of
 from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.model_folder import description
-from scripts.experiment.settings.release import Release
+from scripts.experiment.settings.experiment import Release
 from scripts.release.card import write_papers, write_text
 from scripts.release.gguf_file import modelfile, write_gguf
 from scripts.release.proof import Samples, failed, prove

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic, read_json, read_jsonl, write_json
-from scripts.common.hashing import text_digest
-from scripts.common.text import code_block
+from scripts.common.text import code_block, text_digest
 from scripts.experiment.layout import MANIFEST, Layout, split_file
 from scripts.report.content.funnel import FunnelCounts, read_funnel
 from scripts.report.templates.rendering import escape

@@ -30,15 +30,14 @@ from pathlib import Path
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
-from scripts.common.manifest import NAME, write_manifest
-from scripts.common.shard_reuse import renew, write_shard_manifest
+from scripts.common.manifest import NAME, renew, write_manifest, write_shard_manifest
 from scripts.experiment.layout import FIRST_COMMITS
-from scripts.sources.archives.archive_members import LIMITS
+from scripts.sources.archives.members import LIMITS
 from scripts.sources.providers.git import fetch_commit
 from scripts.sources.providers.git_process import end, error_line, git_process
-from scripts.sources.providers.time_limit import time_limit
+from scripts.sources.providers.package_index import time_limit
 from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
-from scripts.sources.tables.source import PinnedSource
+from scripts.sources.tables.sources_table import PinnedSource
 
 LOG = [
     *(

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
-from scripts.experiment.dvc_cache import cache_folder, cache_object, run_dvc
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.provenance import cache_folder, cache_object, run_dvc
 from scripts.sources.archives.canonical_archive import describe
-from scripts.sources.tables.source import check_pin
+from scripts.sources.tables.sources_table import check_pin
 
 CHUNK = 1 << 20
 

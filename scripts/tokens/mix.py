@@ -24,7 +24,7 @@ from scripts.common.files import atomic
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES
 from scripts.experiment.settings.record import to_json
-from scripts.experiment.settings.tokens import Mixture
+from scripts.experiment.settings.training import Mixture
 from scripts.tokens.packing.mixing import chosen_rows, mixture_rows, validation_rows
 from scripts.tokens.packing.shards import TARGET, Shards
 

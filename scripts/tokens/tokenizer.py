@@ -26,7 +26,7 @@ from scripts.common.files import atomic, read_jsonl, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.experiment.layout import split_file
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.packing.chat_template import CHATML
 from scripts.tokens.packing.text_engine import load_library
 from scripts.tokens.packing.tokenizer_files import FILES, TokenizerFiles

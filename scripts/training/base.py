@@ -18,8 +18,7 @@ from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files
 from scripts.common.manifest import NAME, read_manifest, write_manifest
-from scripts.experiment.model_folder import OURS, PATTERNS, check_weights, content_hash
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import OURS, PATTERNS, Shape, check_weights, content_hash
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import write_chat_template
 from scripts.tokens.packing.gguf_base import gguf_file, write_folder

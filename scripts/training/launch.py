@@ -23,7 +23,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease
 from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting
 from scripts.training.engine.stage_process import LAUNCHER, stage_parser
-from scripts.training.planning.resolve_auto import PLAN, plan_as_json, without_auto
+from scripts.training.planning.plan_stage import PLAN, plan_as_json, without_auto
 from scripts.training.planning.resolved_stage import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]

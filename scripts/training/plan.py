@@ -18,14 +18,12 @@ from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
-from scripts.experiment.model_folder import shape_of_folder
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape, shape_of_folder
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_validation
-from scripts.training.planning.disk import disk_warning
-from scripts.training.planning.memory import GIB
 from scripts.training.planning.plan_stage import PlanInputs, part_plans, plan, with_layers
 from scripts.training.planning.resolved_stage import split_rows
+from scripts.training.planning.states import GIB, disk_warning
 
 
 def main() -> None:

@@ -15,10 +15,13 @@ import logging
 import os
 import signal
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
+from torch import nn
+from transformers import PreTrainedModel, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import run
@@ -27,35 +30,122 @@ from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside
 from scripts.common.manifest import read_manifest
 from scripts.experiment.machine_files import load_machine, load_monitoring
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.optimizers import OPTIMIZERS
+from scripts.experiment.settings.machine import Machine, Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
-from scripts.training.engine.callbacks import STOPS, add_callbacks
+from scripts.training.engine.callbacks import STOPS, AlreadyFinished, add_callbacks, stopping_summary
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
-from scripts.training.engine.disk_space import check_disk_space
-from scripts.training.engine.early_stopping import AlreadyFinished, stopping_summary
+from scripts.training.engine.parallel import sharding_arguments
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resume_across_code import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.resuming import checkpoint_that_loads, resume_from
 from scripts.training.engine.run_lock import Ownership
-from scripts.training.engine.stage_folder import Folders, publish_stage
-from scripts.training.engine.stage_model import load_stage_model
+from scripts.training.engine.stage_folder import Folders, check_disk_space, publish_stage
 from scripts.training.engine.stage_process import die_with_torchrun, stage_parser
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.model.loading import adapter_base, count_parameters
-from scripts.training.monitoring.throughput import size_of
-from scripts.training.optimization.muon import MuonCheck, muon_factory
-from scripts.training.optimization.training_arguments import training_arguments
-from scripts.training.planning.architecture import architecture
+from scripts.training.model.loading import adapter_base, count_parameters, load_model
+from scripts.training.model.lora import load_with_adapters
+from scripts.training.model.nope import no_rope_parameters
+from scripts.training.monitoring.measurements import size_of
+from scripts.training.optimization.muon import MuonCheck, deepspeed_for_muon, muon_factory
 from scripts.training.planning.checks import check_validation
-from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
-from scripts.training.planning.resolve_auto import PLAN
-from scripts.training.planning.resolved_stage import resolve_stage, schedule_warnings, split_rows
+from scripts.training.planning.kernels import UNSHARDED_WEIGHTS, architecture
+from scripts.training.planning.plan_stage import PLAN
+from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, schedule_warnings, split_rows
+
+
+def load_stage_model(
+    name: str, settings: Stage, seed: int, origin: Path, attention: str, arguments: TrainingArguments
+) -> PreTrainedModel:
+    """Load the model in `origin`.
+
+    Args:
+        name: the stage's, for errors.
+        attention: name of the attention kernel.
+
+    Raises:
+        UserError: the model lacks layers or parameters that the stage trains.
+    """
+    if settings.method == "lora":
+        model = load_with_adapters(name, settings, seed, origin, arguments.device, attn_implementation=attention)
+    else:
+        model = load_model(origin, torch.float32, attn_implementation=attention)
+    if settings.trainable != "all":
+        selected = settings.trainable
+        freeze_others(model, no_rope_parameters(model) if selected == "no_rope_layers" else selected)
+    return model
+
+
+def freeze_others(model: nn.Module, patterns: list[str]) -> list[str]:
+    """Train only the parameters whose names match one of `patterns` (fnmatch); returns these names."""
+    names = [name for name, _ in model.named_parameters()]
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in names):
+            raise UserError(f"trainable: {pattern!r} matches no parameter; an example of a name: {names[1]!r}")
+    trained = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in trained)
+    return trained
+
+
+SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # transformers' names
+
+
+def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bool) -> TrainingArguments:
+    """The TrainingArguments of a stage. `validate`: whether there are validation rows; without any there is no
+    validation loss, rather than one of 0."""
+    settings, sharding = stage.settings, sharding_arguments(stage.machine)
+    if sharding["deepspeed"] and settings.optimizer == "muon":
+        sharding["deepspeed"] = deepspeed_for_muon(sharding["deepspeed"])
+    return TrainingArguments(
+        output_dir=str(work),
+        seed=seed,
+        **sharding,
+        **optimizer_arguments(stage),
+        per_device_train_batch_size=stage.micro_batch,
+        per_device_eval_batch_size=stage.micro_batch,
+        gradient_accumulation_steps=stage.accumulation,
+        max_steps=settings.steps or -1,
+        num_train_epochs=settings.epochs or 1,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        adam_beta1=settings.betas[0],
+        adam_beta2=settings.betas[1],
+        bf16=settings.precision == "bf16",
+        logging_steps=stage.log_every,
+        eval_strategy="steps" if validate else "no",
+        eval_steps=stage.eval_every,
+        save_steps=stage.save_every,
+        save_total_limit=None,  # CompleteCheckpoints deletes old ones, after the new one is marked
+        remove_unused_columns=False,
+        logging_nan_inf_filter=False,  # it would log the mean of the steps before, in place of a NaN
+        disable_tqdm=True,
+        report_to=[],
+        use_cache=False,
+    )
+
+
+def optimizer_arguments(stage: ResolvedStage) -> dict:
+    """The TrainingArguments that follow from optimizer and schedule."""
+    settings, optimizer = stage.settings, OPTIMIZERS[stage.settings.optimizer]
+    arguments = {"max_grad_norm": settings.clip, "warmup_steps": stage.warmup}
+    if optimizer.optim:
+        arguments["optim"] = optimizer.optim
+    if not optimizer.clips:
+        # Under ZeRO clipping would come after Muon's orthogonalization: it is off in every mode. An infinite limit
+        # clips nothing, and the norm is still logged.
+        arguments["max_grad_norm"] = 0.0 if stage.machine.sharding.startswith("zero") else float("inf")
+    arguments["lr_scheduler_type"] = SCHEDULES.get(settings.scheduler, settings.scheduler)
+    if stage.decay:
+        arguments["lr_scheduler_kwargs"] = {"num_decay_steps": stage.decay, "decay_type": "1-sqrt"}
+    if settings.keep_best:
+        arguments |= {"metric_for_best_model": "eval_loss", "greater_is_better": False}
+    return arguments
 
 
 def train(

@@ -1,4 +1,4 @@
-"""scripts/common/hashing.py: the numbers of the published generator."""
+"""scripts/common/text.py: the numbers of the published generator."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 import pytest
 
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 
 
 @pytest.fixture(scope="session")

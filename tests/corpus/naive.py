@@ -3,7 +3,7 @@
 import re
 
 from scripts.corpus.heuristics import quality
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 
 BASE64 = re.compile(r"[a-zA-Z0-9+/\n=]{64,}")
 HEX = re.compile(r"(?:(?:\b(?:0x)?|\\x)[0-9a-fA-F]{2}\b,?\s*){8,}", re.ASCII)

@@ -15,8 +15,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
-from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_set, sketch
-from scripts.corpus.similarity.representatives import alike
+from scripts.corpus.similarity.minhash import alike, bands_of, coefficients, sequence_set, sketch
 from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Split
 

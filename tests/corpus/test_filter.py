@@ -18,10 +18,10 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import Member, filter_archive, filter_shard
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from scripts.experiment.settings.record import to_json
-from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
+from scripts.sources.archives.members import Limits
 from tests.corpus.archives import GOOD, ROOT, call, command, tar_of, write_archive
 
 SOURCE = "demo"

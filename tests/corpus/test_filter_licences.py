@@ -9,8 +9,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.compose import examples
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.experiment.settings.corpus import CodeDataset
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import CodeDataset, Filter
 from tests.corpus.archives import GOOD, write_archive
 
 APACHE = b"""/*

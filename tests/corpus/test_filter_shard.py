@@ -4,12 +4,11 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
-from scripts.common.manifest import read_manifest
-from scripts.common.shard_reuse import MADE_FROM
+from scripts.common.manifest import MADE_FROM, read_manifest
 from scripts.corpus.filter import Member, filter_shard, read_member
 from scripts.corpus.formats import filter_writer
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD, write_archive
 
 NAMES, CODE = ("a", "b", "c"), "0123456789abcdef"

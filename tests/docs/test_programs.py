@@ -12,7 +12,7 @@ from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
 from scripts.experiment.layout import SPLITS, Layout, split_file
 from scripts.experiment.settings.corpus import CodeDataset
-from scripts.experiment.settings.tokens import Tokenizer
+from scripts.experiment.settings.training import Tokenizer
 from scripts.tokens.pack import pack
 from scripts.tokens.tokenizer import train
 

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train
 from tests.judge.fixtures import benchmarks, judge, sandbox, unharmed
 

@@ -11,7 +11,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.generation.model import ScoredModel
-from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics import scoring
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.gates import suite_gate
 from scripts.evaluation.results.items import read_scored
@@ -19,9 +19,8 @@ from scripts.evaluation.suites import code
 from scripts.evaluation.suites.code import Settings as Code
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.benchmark import Benchmark
-from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.record import to_dict, to_json
+from scripts.experiment.settings.suites import Benchmark, Gate
 from scripts.judge.problem import OUTCOMES
 from tests import forked
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
@@ -88,7 +87,7 @@ def test_several_samples_languages_and_forms_are_scored_separately(completions, 
         score = scores[name]["python"]
         assert (score["passed"], score["wrong"]) == (1, 5)
         assert score["pass@1"] == pytest.approx((1 / 3 + 0) / 2)
-        assert score["pass@3"] == pytest.approx((pass_at_k.unbiased(3, 1, 3) + 0) / 2) == 0.5
+        assert score["pass@3"] == pytest.approx((scoring.pass_at_k(3, 1, 3) + 0) / 2) == 0.5
 
 
 def test_a_fault_of_the_tests_makes_the_score_not_measured(completions, model_folder, tmp_path):
@@ -104,7 +103,7 @@ def test_a_fault_of_the_tests_makes_the_score_not_measured(completions, model_fo
     completions([["    return x + 1\n"]] * 2)
     score = code.code(model_folder, settings([path]), 42, tmp_path / "out/base")["scores"]["b"]["all"]
     assert (score["pass@1"], score["passed"], score["test error"]) == (None, 1, 1)
-    suite = pass_at_k.suite([1])
+    suite = scoring.pass_suite([1])
     compared = SuiteComparison(suite, read_scored(tmp_path / "out", suite, ["base"], ["b"], "file"), ["base"], 0.95)
     assert compared.measure("pass@1", ("b", "all"), "base") == {"value": None, "interval": None}
     gate = Gate(name="g", dataset="b", model="base", metric="pass@1", above=0.1)
@@ -142,7 +141,7 @@ def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path
     assert all(code.startswith(HUMANEVAL["prompt"]) for code in first["written"])
     score = read_json(tmp_path / "a/scores.json")["scores"]["two"]["python"]
     assert sum(score[outcome] for outcome in OUTCOMES) == 4
-    scored = read_scored(tmp_path, pass_at_k.suite([1]), ["a", "b"], ["two"], "file")
+    scored = read_scored(tmp_path, scoring.pass_suite([1]), ["a", "b"], ["two"], "file")
     assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
 
 

@@ -22,7 +22,7 @@ from scripts.evaluation.results.items import read_scored
 from scripts.evaluation.suites import lm_eval
 from scripts.evaluation.suites.lm_eval import SUITE, files
 from scripts.evaluation.suites.lm_eval import Settings as LmEval
-from scripts.experiment.settings.generation import Generation
+from scripts.experiment.settings.suites import Generation
 
 CONTROL = r"<[/|]\w+\|?>"
 MEAN = {"aggregation": "mean", "higher_is_better": True}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scripts.experiment import fingerprint
 from scripts.experiment.optimizers import STAGE
-from scripts.experiment.settings.evaluation import Evaluation
+from scripts.experiment.settings.experiment import Evaluation
 
 ROOT = Path(__file__).parents[2]
 Function = tuple[str, str]  # file, qualified name

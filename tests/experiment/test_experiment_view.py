@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from scripts.common.errors import UserError
-from scripts.experiment.checks.datasets import check_dataset_sources
+from scripts.experiment.checks import check_dataset_sources
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment

@@ -35,7 +35,7 @@ def test_kept_fingerprints_are_used_until_a_file_is_changed_added_or_removed(kep
     root, ask = kept
     assert ask() == (["1", "2"], RULES)
     assert ask() == (["1", "2"], [])
-    path = root / "scripts/experiment/checks/datasets.py"
+    path = root / "scripts/experiment/checks.py"
     path.write_text(f"{path.read_text()}\n# more\n")
     assert ask() == (["1", "2"], RULES)
     for change in ((root / "scripts/new.txt").touch, (root / "scripts/new.txt").unlink):

@@ -1,6 +1,6 @@
-"""scripts/experiment/source_shards.py: shards of sources."""
+"""scripts/experiment/shards.py: shards of sources."""
 
-from scripts.experiment.source_shards import source_shards
+from scripts.experiment.shards import source_shards
 
 
 def test_sources_stay_in_their_shard_when_one_is_added():

@@ -1,4 +1,4 @@
-"""scripts/hosts/folder_lock.py: a folder has one Snakemake; the lock of a dead one goes where that is certain."""
+"""scripts/hosts/invocation.py: a folder has one Snakemake; the lock of a dead one goes where that is certain."""
 
 import json
 import os
@@ -10,21 +10,19 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.hosts import folder_lock
-from scripts.hosts.folder_lock import OWNER, hold_folder, this_process
+from scripts.hosts import invocation
+from scripts.hosts.invocation import OWNER, hold_folder, this_process
 from tests.small_disk import small_disk  # noqa: F401
 
-HOLD = (
-    "import time; from scripts.hosts.folder_lock import hold_folder; hold_folder(); print('held', flush=True); {then}"
-)
+HOLD = "import time; from scripts.hosts.invocation import hold_folder; hold_folder(); print('held', flush=True); {then}"
 JOB = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3)', 'scripts.a.job'])"
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(folder_lock, "SECONDS", 0.05)
-    monkeypatch.delenv(folder_lock.RUN, raising=False)
+    monkeypatch.setattr(invocation, "SECONDS", 0.05)
+    monkeypatch.delenv(invocation.RUN, raising=False)
     return tmp_path
 
 
@@ -80,7 +78,7 @@ def test_the_lock_of_another_host_or_of_nobody_known_stays_and_a_line_says_what_
 @pytest.mark.slow
 def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
     process = another(f"{JOB}; time.sleep(60)")
-    while not (jobs := folder_lock.jobs_of(folder_lock.run_of(json.loads(OWNER.read_text())))):
+    while not (jobs := invocation.jobs_of(invocation.run_of(json.loads(OWNER.read_text())))):
         pass
     process.kill()
     process.wait()

@@ -17,9 +17,8 @@ from scripts.corpus.instruct.tasks import examples_of
 from scripts.corpus.syntax.grammars import grammar
 from scripts.evaluation.code_tasks.answers import SIZES
 from scripts.evaluation.code_tasks.regions import regions
-from scripts.evaluation.metrics.code_completion import identifiers
-from scripts.experiment.settings.corpus import InstructDataset
-from scripts.experiment.settings.filter import Filter
+from scripts.evaluation.metrics.completions import identifiers
+from scripts.experiment.settings.corpus import Filter, InstructDataset
 from scripts.languages import extensions_of, languages, names_by_alias, syntax, syntaxes
 from tests.corpus.archives import write_archive
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from scripts.licences.header import header_licence
-from scripts.licences.recognition import OTHER, licence_of_file
+from scripts.licences.recognition import OTHER, header_licence, licence_of_file
 
 CODE = b"\n\ndef add(a, b):\n    return a + b\n"
 APACHE = b"""/*

@@ -10,8 +10,8 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.layout import raw_name
-from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.archives.members import LIMITS, Limits
 from tests.sources.fetching import fetch_command, get, refused, started_in
 
 ROOT = Path(__file__).parents[2]

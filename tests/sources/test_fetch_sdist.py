@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.experiment.layout import raw_name
-from scripts.sources.archives.archive_members import LIMITS
+from scripts.sources.archives.members import LIMITS
 from tests.sources.fetching import ArchiveHandler, fetch_command, get, refused, started_in
 
 ROOT = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.sources import fetch as module
-from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.archives.members import LIMITS, Limits
 from scripts.sources.fetch import fetch_shard
-from scripts.sources.tables.source import PinnedSource
+from scripts.sources.tables.sources_table import PinnedSource
 
 NAMES = ("click", "jinja", "rich")
 

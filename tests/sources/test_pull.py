@@ -15,8 +15,8 @@ import yaml
 
 from scripts.common.errors import UserError
 from scripts.sources import pull as module
-from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
+from scripts.sources.archives.members import Limits
 
 pytestmark = pytest.mark.slow
 

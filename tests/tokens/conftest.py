@@ -8,7 +8,7 @@ import pytest
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train
 
 CHINESE = "这个函数读取文件并返回其中的行数。如果文件不存在，则抛出异常。\n" * 20

@@ -12,7 +12,7 @@ from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
-from scripts.experiment.settings.tokens import Mixture, Part
+from scripts.experiment.settings.training import Mixture, Part
 from scripts.tokens import mix as module
 from scripts.tokens.mix import mix
 from scripts.tokens.pack import pack

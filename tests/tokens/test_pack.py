@@ -17,9 +17,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.tokens import pack as module
-from scripts.tokens.pack import pack
+from scripts.tokens.pack import pack, pieces_of, place
 from scripts.tokens.packing.encoder import Encoder
-from scripts.tokens.packing.placement import pieces_of, place
 from scripts.tokens.packing.shards import Shards
 from tests.small_disk import small_disk  # noqa: F401
 

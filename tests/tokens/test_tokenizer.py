@@ -12,7 +12,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.record import to_json
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import choose_sample, copy, train
 
 

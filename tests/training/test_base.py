@@ -16,13 +16,13 @@ from transformers import AutoModelForCausalLM
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.experiment.checks.stages import check_base
-from scripts.experiment.model_shape import Shape
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.checks import check_base
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.training import Base
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train as learn
 from scripts.training.base import base, content_hash
-from scripts.training.planning.architecture import architecture
+from scripts.training.planning.kernels import architecture
 from scripts.training.planning.parameters import count_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch
 

@@ -18,10 +18,9 @@ from transformers import AutoConfig
 
 from scripts.training.base import base
 from scripts.training.model.attention import collator_for
-from scripts.training.model.twin import VOCABULARY as TWIN_VOCABULARY
-from scripts.training.model.twin import twin
-from scripts.training.planning.architecture import architecture
-from scripts.training.planning.kernels import EAGER, FLASH, VARLEN, installed_kernels
+from scripts.training.model.kernel_trials import VOCABULARY as TWIN_VOCABULARY
+from scripts.training.model.kernel_trials import twin
+from scripts.training.planning.kernels import EAGER, FLASH, VARLEN, architecture, installed_kernels
 from tests.training.conftest import MACHINE, STAGE, scratch
 from tests.training.test_train import command, metrics, on_ranks
 
@@ -112,7 +111,7 @@ def error(ours: torch.Tensor, exact: torch.Tensor) -> float:
 )
 def test_a_kernel_is_right_on_the_gpu_where_the_trial_on_the_cpu_says_so(model_type, tmp_path, monkeypatch):
     """Beside float32 it may be off by what bf16 costs eager attention, the documents one by one; and no more."""
-    monkeypatch.setattr("scripts.training.planning.architecture.architecture_file", lambda name: tmp_path / name)
+    monkeypatch.setattr("scripts.training.planning.kernels.architecture_file", lambda name: tmp_path / name)
     AutoConfig.for_model(model_type).save_pretrained(tmp_path / "model")
     known = architecture(tmp_path / "model")
     model = twin(AutoConfig.from_pretrained(tmp_path / "model")).cuda()
@@ -234,7 +233,7 @@ def test_greedy_text_and_likelihood_on_the_gpu_are_those_of_the_cpu(stage_run, t
     program = (
         "import json, sys; from pathlib import Path; import torch;"
         "from scripts.evaluation.generation.model import load;"
-        "from scripts.experiment.settings.generation import Generation;"
+        "from scripts.experiment.settings.suites import Generation;"
         "model = load(Path(sys.argv[1])); settings = Generation(max_new_tokens=16);"
         "texts, _ = model.generate([f'w{n} w{n + 1}' for n in range(40, 60)], settings, seed=1);"
         "print(json.dumps([str(model.model.device), texts]))"

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.report.content.wording import FIGURES

@@ -25,8 +25,8 @@ from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
 from scripts.training.engine.checkpoint_folders import is_complete, newest_complete, remove_checkpoints_except
 from scripts.training.engine.stage_process import stage_parser
-from scripts.training.monitoring.metric_log import truncate_after
-from scripts.training.planning.resolve_auto import plan_as_json
+from scripts.training.monitoring.measurements import truncate_after
+from scripts.training.planning.plan_stage import plan_as_json
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, MONITORING, SEED, STAGE, write_split
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 import yaml
 
-from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.archives.members import Limits
 from tests import forked
 from tests.workflow.slurm import Slurm, missing
 
@@ -211,7 +211,7 @@ def finished(tmp_path_factory) -> Clone:
 def sharded(finished, tmp_path_factory):
     """The finished experiment, its data made once more in shards. Do not change it: copy it."""
     clone = finished.copy(tmp_path_factory.mktemp("many") / "clone")
-    clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", "ONE_BY_ONE = 1")
+    clone.replace("scripts/experiment/shards.py", "ONE_BY_ONE = 512", "ONE_BY_ONE = 1")
     shutil.rmtree(clone.root / "results/corpus")
     shutil.rmtree(clone.root / "data/raw")
     clone.snakemake(DATA)

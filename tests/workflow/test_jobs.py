@@ -11,7 +11,7 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.signatures import signatures
 from scripts.experiment.layout import raw_name
-from scripts.experiment.source_shards import source_shards
+from scripts.experiment.shards import source_shards
 
 SPLIT = "results/corpus/split/manifest.json"
 BETA = "results/corpus/filter/beta/manifest.json"

@@ -95,7 +95,7 @@ def another_plan(clone):
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
-        "scripts/training/planning/resolve_auto.py",
+        "scripts/training/planning/plan_stage.py",
         "*rows, load_monitoring",
         "*[0, 0], load_monitoring",
     )(clone)
@@ -110,7 +110,7 @@ def code_that_no_job_uses(clone):
     sampler = "    def _get_train_sampler"
     code("scripts/training/engine/trainer.py", sampler, f"{unused}{sampler}")(clone)
     begin = "    def __init__(self, work: Path, keep"
-    code("scripts/training/engine/checkpoints.py", begin, f"    unused = 1\n\n{begin}")(clone)
+    code("scripts/training/engine/callbacks.py", begin, f"    unused = 1\n\n{begin}")(clone)
     clip = "    clip: Number = Field(1.0"
     code("scripts/experiment/settings/training.py", clip, f"    unused: Number | None = Field(None)\n{clip}")(clone)
     code("scripts/experiment/settings/corpus.py", "ge=0, lt=1", "ge=0, lt=0.9")(clone)

@@ -24,10 +24,9 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer
-from scripts.common.hashing import text_digest
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
-from scripts.common.text import is_target
+from scripts.common.text import is_target, text_digest
 from scripts.corpus.formats.chat_forms import (
     WITHOUT_TOOLS,
     BadRecord,
@@ -36,8 +35,8 @@ from scripts.corpus.formats.chat_forms import (
     role_of,
     untrained_key,
 )
+from scripts.corpus.formats.filter_writer import split_of
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
-from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 

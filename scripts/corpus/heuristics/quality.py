@@ -13,7 +13,7 @@ from functools import cache
 
 import re2
 
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 
 
 def byte_options(**chosen: object) -> re2.Options:

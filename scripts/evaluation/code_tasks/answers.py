@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scripts.common.errors import UserError
 from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.generation.model import ScoredModel
-from scripts.experiment.settings.generation import InPlace
+from scripts.experiment.settings.suites import InPlace
 
 SIZES = ("line", "function")  # what is to be written: a line, or the body of a function
 

@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
-from scripts.evaluation.benchmarks.files import unpacked
-from scripts.evaluation.benchmarks.formats import problems_of
+from scripts.evaluation.benchmarks.formats import problems_of, unpacked
 from scripts.evaluation.benchmarks.prompts import block, closed, completed, parses, program
-from scripts.evaluation.metrics.pass_at_k import unbiased
-from scripts.experiment.settings.benchmark import Benchmark
+from scripts.evaluation.metrics.scoring import pass_at_k
+from scripts.experiment.settings.suites import Benchmark
 from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import FAULTS, Problem
 
@@ -160,7 +159,7 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
         passed[row["id"]] += row["outcome"] == "passed"
     fewest, most = min(samples.values()), max(samples.values())
     each = f"{fewest} to {most} for each" if most > fewest else f"{fewest} for each"
-    mean = sum(unbiased(count, passed[name], 1) for name, count in samples.items()) / len(samples)
+    mean = sum(pass_at_k(count, passed[name], 1) for name, count in samples.items()) / len(samples)
     outcomes = Counter(row["outcome"] for row in rows)
     unjudged, faults = outcomes["unjudged"], sum(outcomes[kind] for kind in FAULTS)
     first = f"pass@1 {mean:.4f} over all {problems} problems ({len(rows)} programs, {each})"

@@ -18,8 +18,8 @@ from scripts.evaluation.generation.examples import pick_examples, solved_before,
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.evaluation.suites import held_out
-from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import Names, check_name, to_dict
+from scripts.experiment.settings.suites import Generation
 
 CHATS = ("instruct", "chat")  # the kinds of dataset that hold chats
 

@@ -19,8 +19,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.evaluation.generation.examples import Prompt
-from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.suites import Generation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

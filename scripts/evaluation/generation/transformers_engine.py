@@ -23,7 +23,7 @@ from scripts.common.errors import UserError
 from scripts.common.progress import Progress
 from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.results.intervals import content_seed
-from scripts.experiment.settings.generation import Generation
+from scripts.experiment.settings.suites import Generation
 from scripts.tokens.packing.encoder import Encoder, excerpt
 
 # Control tokens by which models of Qwen2.5's form end a middle; a tokenizer may lack some of them.

@@ -8,26 +8,94 @@ The name of a stage that was trained with several seeds stands for all its model
 interval is for other seeds and other documents.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from scripts.evaluation.metrics.metric import Suite
-from scripts.evaluation.results.clusters import effective_number, sums_by_cluster
 from scripts.evaluation.results.intervals import (
+    EQUAL,
+    POWER,
     Estimate,
     cluster_values,
+    degrees_of_freedom,
     detectable,
     direction,
+    effective_number,
     estimate,
     fewest_clusters,
     mcnemar,
     mean_interval,
+    special,
+    standard_error,
+    sums_by_cluster,
     tango,
     wilson,
 )
 from scripts.evaluation.results.items import Documents
-from scripts.evaluation.results.seeds_and_documents import compare_seeds, detectable_with_seeds
+
+
+class Parts(NamedTuple):
+    """The two parts of the squared standard error of a mean over seeds and documents."""
+
+    seeds: float  # shrinks with each seed
+    documents: float  # does not
+    freedom: tuple[float, float]  # of both
+
+
+def parts_of(differences: np.ndarray, effective: float) -> Parts:
+    """The variance of the mean of a table [seeds, documents], from its mean squares.
+
+    Without any spread the documents add what `standard_error` says.
+    """
+    seeds, documents = differences.shape
+    mean, rows, columns = differences.mean(), differences.mean(axis=1), differences.mean(axis=0)
+    rest = differences - rows[:, None] - columns + mean
+    of_seeds = documents * float(((rows - mean) ** 2).sum()) / (seeds - 1)
+    of_documents = seeds * float(((columns - mean) ** 2).sum()) / (documents - 1)
+    of_rest = float((rest**2).sum()) / ((seeds - 1) * (documents - 1))
+    count, freedom = seeds * documents, degrees_of_freedom(effective)
+    if np.ptp(differences) <= EQUAL * abs(mean):
+        return Parts(0.0, standard_error(columns, freedom) ** 2, (seeds - 1, freedom))
+    return Parts(of_seeds / count, max(of_documents - of_rest, 0.0) / count, (seeds - 1, freedom))
+
+
+def half_width(parts: Parts, alpha: float) -> float:
+    """Half of the interval that misses the truth with a probability of at most `alpha`."""
+    seeds, documents = (float(special().stdtrit(freedom, 1 - alpha / 2)) for freedom in parts.freedom)
+    return math.sqrt(seeds**2 * parts.seeds + documents**2 * parts.documents)
+
+
+def p_value(value: float, parts: Parts) -> float:
+    """The alpha whose interval ends at zero; the interval shrinks as alpha grows, so halving finds it."""
+    if value == 0:
+        return 1.0
+    if parts.seeds + parts.documents == 0:
+        return 0.0
+    errors = abs(value) / math.sqrt(parts.seeds + parts.documents)
+    low, high = sorted(2 * float(special().stdtr(freedom, -errors)) for freedom in parts.freedom)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if half_width(parts, middle) > abs(value) else (low, middle)
+    return high
+
+
+def compare_seeds(differences: np.ndarray, effective: float, confidence: float) -> Estimate:
+    """The mean of paired differences over seeds and documents, for other seeds and other documents. `differences`:
+    float64 [seeds, documents], at least 2 of each; `effective`: for how many equal ones the documents count."""
+    value, parts = float(differences.mean()), parts_of(differences, effective)
+    half = half_width(parts, 1 - confidence)
+    return Estimate(value, [value - half, value + half], p_value(value, parts))
+
+
+def detectable_with_seeds(differences: np.ndarray, effective: float, confidence: float) -> float | None:
+    """The smallest true difference that as many seeds and documents would show, in a share `POWER` of comparisons."""
+    parts = parts_of(differences, effective)
+    error = math.sqrt(parts.seeds + parts.documents)
+    return half_width(parts, 1 - confidence) + float(special().stdtrit(len(differences) - 1, POWER)) * error or None
+
 
 Place = tuple[str, str]  # (dataset, language)
 Sides = list[list[str]]  # of one or of two models to compare, the model of each seed

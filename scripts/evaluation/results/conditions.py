@@ -7,19 +7,88 @@ All conditions are scored on the same characters of the same held-out files. p i
 that the answer rests on; a difference whose corrected p does not pass is one that nobody can tell.
 """
 
+import math
+from pathlib import Path
+
 import numpy as np
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_jsonl
+from scripts.common.files import read_json, read_jsonl
 from scripts.common.text import enumeration
-from scripts.evaluation.results.clusters import clusters, effective_number, sums_by_cluster
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.intervals import cluster_values, correct, estimate, fewest_clusters
+from scripts.evaluation.results.gates import GateResult, on_side
+from scripts.evaluation.results.intervals import (
+    cluster_values,
+    clusters,
+    correct,
+    effective_number,
+    estimate,
+    fewest_clusters,
+    sums_by_cluster,
+)
 from scripts.evaluation.results.items import AGAIN, Documents
+from scripts.evaluation.suites.perplexity import BASELINES
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 
 METRIC = "bits_per_byte"
+
+
+def with_baselines(documents: Documents, items: dict[str, dict]) -> Documents:
+    """The documents with the columns of each baseline behind those of the models."""
+    rows = []
+    for identity in documents.ids:
+        item, row = items[identity], []
+        for name in BASELINES:
+            row += [item[name] * math.log(2), 1, item["bytes"], 1]  # nll, tokens, bytes, count of suite `perplexity`
+        rows.append(row)
+    return documents._replace(columns=np.hstack([documents.columns, np.array(rows, dtype=np.float64)]))
+
+
+def beside_baselines(
+    folder: Path, comparison: SuiteComparison, scored: dict[str, Documents], data: dict[str, str]
+) -> dict:
+    """The `baselines` of eval.json: what the compressor is, its scores, and each model's difference from them.
+
+    Args:
+        folder: where rule baselines wrote.
+        comparison: of suite `perplexity`.
+        scored: its documents by dataset.
+        data: the sha256 of each dataset's test file, as the models were scored.
+
+    Raises:
+        UserError: the baselines are of other examples than the models' scores.
+    """
+    facts, items = read_json(folder / "scores.json"), {}
+    for item in read_jsonl(folder / "items.jsonl.zst"):
+        items.setdefault(item["dataset"], {})[item["id"]] = item
+    for dataset, documents in scored.items():
+        if facts["data"].get(dataset) != data[dataset] or not set(documents.ids) <= items.get(dataset, {}).keys():
+            raise UserError(f"{folder}: not of the examples of {dataset} that perplexity scored; {AGAIN}")
+    extended = {dataset: with_baselines(documents, items[dataset]) for dataset, documents in scored.items()}
+    models = [*comparison.models, *BASELINES]
+    beside = SuiteComparison(comparison.suite, extended, models, comparison.confidence, comparison.seeds)
+    rows, scores = [], {}
+    for dataset in scored:
+        place = dataset, "all"
+        scores[dataset] = {name: beside.measure(METRIC, place, name) for name in BASELINES}
+        for model in comparison.named:
+            rows += [beside.comparison(METRIC, place, model, name) for name in BASELINES]
+    return {"compressor": facts["compressor"], "scores": scores, "rows": rows}
+
+
+def also_met_by(gate: GateResult, baselines: dict) -> dict[str, list[str]]:
+    """`{"also_met_by": names}` of a gate on bits per byte that baselines would meet as well, else nothing.
+
+    A gate on a difference is about models alone.
+    """
+    scores = baselines["scores"].get(gate.dataset, {})
+    if gate.metric != METRIC or gate.against is not None or gate.language != "all":
+        return {}
+    names = [name for name, score in scores.items() if on_side(score["value"], gate.side, gate.bound)]
+    return {"also_met_by": names} if names else {}
+
+
 COMPRESSORS = {"compressor": "compressor", "compressor_trained": "compressor + training data"}
 RETRIEVAL = " + retrieval"  # behind the name of a model
 ANSWERS = {  # by name, the advice in words

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.experiment.settings.gates import Gate
+from scripts.experiment.settings.suites import Gate
 
 Interval = list[float] | None
 

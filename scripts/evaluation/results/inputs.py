@@ -12,12 +12,12 @@ from scripts.evaluation.suites import scored_models
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
-from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.provenance import FOLDERS, Index, Provenance
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.stage_seeds import further_models
-from scripts.sources.tables.source import check_pin
+from scripts.experiment.settings.training import further_models
+from scripts.experiment.shards import PackedRows
+from scripts.sources.tables.sources_table import check_pin
 
 PACKAGES = [
     "snakemake",

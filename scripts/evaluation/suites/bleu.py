@@ -19,8 +19,8 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.evaluation.generation import chat_suite
 from scripts.evaluation.generation.chat_suite import ChatSettings, Scorer, main
-from scripts.evaluation.metrics.exact_match import is_chinese
 from scripts.evaluation.metrics.metric import Metric, Suite
+from scripts.evaluation.metrics.scoring import is_chinese
 from scripts.evaluation.suites import About
 
 if TYPE_CHECKING:

@@ -23,13 +23,11 @@ from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
-from scripts.evaluation.metrics.pass_at_k import figures, suite
+from scripts.evaluation.metrics.scoring import pass_figures, pass_suite
 from scripts.evaluation.suites import About, dataset_of
 from scripts.experiment.layout import Layout
-from scripts.experiment.settings.benchmark import Benchmark
-from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.generation import Generation
-from scripts.experiment.settings.record import Number, Unique, to_dict
+from scripts.experiment.settings.record import Number, Text, Unique, to_dict
+from scripts.experiment.settings.suites import Benchmark, Generation
 from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
@@ -69,7 +67,7 @@ class Settings(Generation):
 
 def SUITE(settings: dict) -> Suite:
     """The figures and metrics: a pass@k for each k."""
-    return suite(settings["k"])
+    return pass_suite(settings["k"])
 
 
 def datasets(settings: Settings) -> list[str]:
@@ -176,7 +174,7 @@ def score(
                 "reference": problem.canonical or "",
                 "written": codes,
                 "verdicts": [{"outcome": verdict.outcome, "detail": verdict.detail} for verdict in of_problem],
-                **figures([verdict.outcome for verdict in of_problem], ks),
+                **pass_figures([verdict.outcome for verdict in of_problem], ks),
             }
         )
     return sorted(items, key=lambda item: item["id"])
@@ -209,7 +207,7 @@ def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
         _, style, problem = jobs[number]
         return style == "completion" and end(problem, text) is not None
 
-    model, measured = load(folder), suite(settings.k)
+    model, measured = load(folder), pass_suite(settings.k)
     prompts = [prompt_of(problem, style) for _, style, problem in jobs]
     generation = Generation(**settings.model_dump(include=GENERATION))
     completions, engine = model.generate(prompts, generation, seed, finished, "code")

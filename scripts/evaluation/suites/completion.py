@@ -10,7 +10,7 @@ with `form: plain` the text before the answer alone. Each size of task is a data
 
 A fill-in-the-middle completion counts whole, so a model must stop in the right place; generation ends early where the
 completion has left the region. A plain continuation cannot know where to stop and is cut there
-(scripts/evaluation/code_tasks/answers.py). Metrics: scripts/evaluation/metrics/code_completion.py.
+(scripts/evaluation/code_tasks/answers.py). Metrics: scripts/evaluation/metrics/completions.py.
 """
 
 import logging
@@ -37,8 +37,8 @@ from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language, means, score_line, summarize
 from scripts.evaluation.suites import About
-from scripts.experiment.settings.generation import InPlace
 from scripts.experiment.settings.record import Record, check_name, to_dict
+from scripts.experiment.settings.suites import InPlace
 
 PLACE = 6
 ABOUT = About(

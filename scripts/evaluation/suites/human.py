@@ -24,8 +24,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, write_json, write_jsonl
 from scripts.evaluation.metrics.metric import by_language, means, summarize
 from scripts.evaluation.suites import About
-from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.record import Record, Unique
+from scripts.experiment.settings.record import Record, Text, Unique
 
 PLACE = 10
 ABOUT = About("Share of responses that people called correct, 0 to 1, rated blindly. More is better.", needs_gpu=False)

@@ -21,9 +21,8 @@ from scripts.evaluation.generation.examples import Case, read_cases
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
 from scripts.evaluation.suites import About, dataset_of
-from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.generation import Generation
-from scripts.experiment.settings.record import to_dict
+from scripts.experiment.settings.record import Text, to_dict
+from scripts.experiment.settings.suites import Generation
 
 PLACE = 4
 ABOUT = About(

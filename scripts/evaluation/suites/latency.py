@@ -24,8 +24,7 @@ from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
 from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
 from scripts.evaluation.results.intervals import content_seed, median_interval
 from scripts.evaluation.suites import About
-from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.record import Record, to_dict
+from scripts.experiment.settings.record import Record, Text, to_dict
 
 if TYPE_CHECKING:
     import torch

@@ -23,8 +23,7 @@ from scripts.common.errors import UserError
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
 from scripts.evaluation.suites import About, files_below
-from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.record import Names, Record, to_dict
+from scripts.experiment.settings.record import Names, Record, Text, to_dict
 
 if TYPE_CHECKING:
     from lm_eval.api.task import Task

@@ -128,7 +128,7 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     """The items of one dataset, sorted by id."""
     from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood
     from scripts.evaluation.generation.retrieval import Chunks
-    from scripts.evaluation.metrics.next_identifier import count_identifiers  # which loads grammars
+    from scripts.evaluation.metrics.completions import count_identifiers
 
     encoder = model.encoder
     examples = shortened(pick_examples(path, settings.documents), settings.max_characters)

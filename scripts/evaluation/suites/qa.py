@@ -4,7 +4,7 @@
         --settings '{"datasets": ["python"], "documents": 200, "max_new_tokens": 40, "repetition_penalty": 1.1}' \\
         --out results/evaluation/qa/base
 
-With several samples the figures are means. Definitions: scripts/evaluation/metrics/exact_match.py.
+With several samples the figures are means. Definitions: scripts/evaluation/metrics/scoring.py.
 """
 
 from statistics import fmean
@@ -14,11 +14,11 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.evaluation.generation import chat_suite
 from scripts.evaluation.generation.chat_suite import ChatSettings, Scorer, main
-from scripts.evaluation.metrics.exact_match import exact_match, f1, strict_match
 from scripts.evaluation.metrics.metric import means
+from scripts.evaluation.metrics.scoring import exact_match, f1, strict_match
 from scripts.evaluation.suites import About
-from scripts.experiment.settings.generation import REPETITION
 from scripts.experiment.settings.record import Number
+from scripts.experiment.settings.suites import REPETITION
 
 PLACE = 2
 ABOUT = About(

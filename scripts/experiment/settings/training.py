@@ -1,13 +1,56 @@
-"""Settings of `training`: the base model and the stages."""
+"""Settings of `tokens` and `training`: the tokenizer, mixtures of packed datasets, the base model and the stages."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from scripts.experiment.optimizers import OPTIMIZERS
-from scripts.experiment.settings.corpus import Sha256
-from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.record import Number, Record, Steps, Unique
+from scripts.experiment.settings.corpus import DatasetName, Sha256
+from scripts.experiment.settings.record import Number, Record, Steps, Text, Unique
+
+
+class Tokenizer(Record):
+    """A byte-level BPE tokenizer that is trained on the corpus (without `sources`, on the datasets). Used if the base
+    model is `scratch`; any other base model has its own tokenizer."""
+
+    vocab_size: int = Field(
+        8192, ge=278, description="Size of the vocabulary with its special tokens: 256 bytes and 22 tokens at least."
+    )
+
+
+class Part(Record):
+    """A dataset of a mixture."""
+
+    weight: Number = Field(
+        gt=0, description="The dataset's share of the mixture's training rows is this over the sum of all weights."
+    )
+    max_epochs: Number = Field(
+        1,
+        gt=0,
+        description="Maximum number of passes over the dataset's rows in one pass over the mixture; with 0.5 at most"
+        " half of the rows are used.",
+    )
+
+
+class Mixture(Record):
+    """Rows of several datasets in one shuffled set, which a stage names as its `data`."""
+
+    parts: dict[Text, Part] = Field(
+        min_length=1,
+        description="The datasets by name. To limit forgetting, mix a general dataset with the new one (replay).",
+    )
+    million_tokens: Number | None = Field(
+        None,
+        gt=0,
+        description="Size of the training split (millions of tokens, padding included). By default the largest that"
+        " the `max_epochs` of all parts allow.",
+    )
+
+
+class Tokens(Record):
+    tokenizer: Tokenizer = Tokenizer()
+    mix: dict[DatasetName, Mixture] = Field({}, description="Mixtures of datasets by name.")
+
 
 Auto = Literal["auto"]
 
@@ -179,3 +222,37 @@ class Training(Record):
         min_length=1,
         description="The stages by name (any name but `base`); each starts from `base` or from another stage.",
     )
+
+
+def models_by_seed(train: dict[str, Stage]) -> dict[str, list[str]]:
+    """Stage with `seeds` → its models, in the order of its seeds."""
+    found = {}
+    for name, stage in train.items():
+        if stage.seeds:
+            found[name] = [name, *(f"{name}.seed{seed}" for seed in stage.seeds[1:])]
+    return found
+
+
+def further_models(train: dict[str, Stage]) -> list[str]:
+    """The models of all seeds but each stage's first."""
+    models = []
+    for of_stage in models_by_seed(train).values():
+        models += of_stage[1:]
+    return models
+
+
+def seeds_of_models(train: dict[str, Stage]) -> dict[str, int]:
+    """The seed of each model of a stage with `seeds`; all other stages have the experiment's."""
+    seeds = {}
+    for stage, models in models_by_seed(train).items():
+        seeds |= dict(zip(models, train[stage].seeds, strict=True))
+    return seeds
+
+
+def with_further_seeds(train: dict[str, Stage]) -> dict[str, Stage]:
+    """The stages, and behind them one like the first for each further seed; none has `seeds` of its own any more."""
+    stages = dict(train)
+    for stage, models in models_by_seed(train).items():
+        for model in models:
+            stages[model] = train[stage].model_copy(update={"seeds": None})
+    return stages

@@ -28,12 +28,11 @@ from scripts.evaluation.suites import configured
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_of, load_experiment
 from scripts.experiment.machine_files import MONITORING, load_machine, read_yaml
-from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.settings.evaluation import Evaluation
-from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.experiment import Evaluation, Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.settings.training import Base, Stage
+from scripts.experiment.shards import PackedRows
 from scripts.tokens.packing.base_tokenizer import small_files
 from scripts.tokens.packing.tokenizer_files import FILES
 from scripts.training.planning.resolved_stage import total_ranks

@@ -16,7 +16,7 @@ from scripts.evaluation.generation.retrieval import Pieces
 from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.load import experiment_of
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.generation import Generation
+from scripts.experiment.settings.suites import Generation
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
 
 CHARACTERS = 1500  # of the file before the place

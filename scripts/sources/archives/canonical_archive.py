@@ -24,8 +24,7 @@ import zstandard
 
 from scripts.common.errors import UserError
 from scripts.common.progress import Progress
-from scripts.sources.archives.archive_members import Limits, Member, folder_members, member_error, tar_members
-from scripts.sources.archives.member_checks import check_members
+from scripts.sources.archives.members import Limits, Member, check_members, folder_members, member_error, tar_members
 
 BLOCK = tarfile.BLOCKSIZE
 MOST_NAMED = 10  # members left out that the log names

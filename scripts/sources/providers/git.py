@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from scripts.common.errors import UserError
 from scripts.sources.providers.git_process import empty_repository, end, error_line, git_process, run_git
-from scripts.sources.providers.time_limit import time_limit
+from scripts.sources.providers.package_index import time_limit
 
 RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
 MAX_SECONDS = 3600.0  # that a fetch may take where no setting limits it

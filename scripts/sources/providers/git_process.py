@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.location import without_credentials
+from scripts.experiment.settings.record import without_credentials
 
 MIN_BYTES_PER_SECOND = 1000
 LOW_SPEED_SECONDS = 60  # after so long below that rate an HTTP transfer ends

@@ -9,10 +9,13 @@ import importlib.util
 import logging
 import re
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -24,7 +27,24 @@ from unearth.fetchers import PyPIClient
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.common.progress import Progress
-from scripts.sources.providers.time_limit import time_limit
+
+
+@contextmanager
+def time_limit(seconds: float, message: str) -> Iterator[None]:
+    """End the block after `seconds`; only in the main thread, as signals are. Raises UserError: with `message`, when
+    the time is over."""
+
+    def expired(*_) -> None:
+        raise UserError(message)
+
+    previous = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
 
 RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
 TAR_SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")

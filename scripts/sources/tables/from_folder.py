@@ -20,12 +20,10 @@ from scripts.common.files import atomic
 from scripts.languages import names_by_alias, some_names
 from scripts.licences.expressions import UNKNOWN
 from scripts.licences.recognition import licence_of_file
-from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
-from scripts.sources.archives.member_checks import UNPRINTABLE
+from scripts.sources.archives.members import UNPRINTABLE, Limits
 from scripts.sources.providers.git import head_commit, is_repository
-from scripts.sources.tables.source import COLUMNS
-from scripts.sources.tables.sources_table import check_rows
+from scripts.sources.tables.sources_table import COLUMNS, check_rows
 
 PRIORITY_OF_FOLDER = {"high": "high", "high_priority": "high", "medium": "medium", "medium_priority": "medium"}
 

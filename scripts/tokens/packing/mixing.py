@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.tokens import Part
+from scripts.experiment.settings.training import Part
 
 
 def exact(number: float) -> Fraction:

@@ -18,23 +18,117 @@ from itertools import chain
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.integrations import TensorBoardCallback, WandbCallback
+from transformers.trainer import TRAINER_STATE_NAME
 
 from scripts.common.errors import MachineFault, UserError
 from scripts.common.files import write_json
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.machine import Monitoring
+from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
-from scripts.training.engine.checkpoints import CompleteCheckpoints
-from scripts.training.engine.early_stopping import EarlyStoppingCallback
-from scripts.training.engine.parallel import ShardingCheck, current_layout
+from scripts.training.engine.checkpoint_folders import (
+    is_complete,
+    mark_complete,
+    read_marker,
+    remove_checkpoints_except,
+    step_of,
+)
+from scripts.training.engine.parallel import Layout, ShardingCheck, current_layout
 from scripts.training.engine.run_lock import Ownership
-from scripts.training.engine.trainer import PassRecordingTrainer, StageTrainer
+from scripts.training.engine.trainer import PassRecordingTrainer, StageTrainer, validation_losses
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds, StallAlert
-from scripts.training.monitoring.metric_log import MetricLog
-from scripts.training.monitoring.throughput import Throughput
+from scripts.training.monitoring.measurements import MetricLog, Throughput
 from scripts.training.planning.resolved_stage import ResolvedStage
+
+
+def saved_layout(folder: Path) -> Layout:
+    """The layout of a whole checkpoint."""
+    return Layout(**read_marker(folder)["made_by"])
+
+
+class CompleteCheckpoints(TrainerCallback):
+    """Marks each saved checkpoint whole once all ranks have written theirs; keeps the newest `keep` and the best.
+    `owner`: the first rank's claim on the work folder, None on other ranks."""
+
+    def __init__(self, work: Path, keep: int, layout: Layout, owner: Ownership | None):
+        self.work, self.keep, self.layout, self.owner = work, keep, layout, owner
+
+    def on_save(self, args, state, control, **kwargs):
+        PartialState().wait_for_everyone()
+        if self.owner:
+            self.owner.check()
+            mark_complete(self.work / f"checkpoint-{state.global_step}", self.layout._asdict())
+            complete = sorted(filter(is_complete, self.work.glob("checkpoint-*")), key=step_of)
+            best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`
+            remove_checkpoints_except(self.work, {*complete[-self.keep :], best})
+        PartialState().wait_for_everyone()
+
+
+class AlreadyFinished(Exception):
+    """Raised at the start of training if the resumed checkpoint is the last one: there is no step left to do."""
+
+
+def evaluations_without_improvement(losses: list[float], min_delta: float) -> int:
+    """Evaluations since the last one that was better than the best before it by more than `min_delta`."""
+    best, since = float("inf"), 0
+    for loss in losses:
+        since += 1
+        if loss < best - min_delta:
+            best, since = loss, 0
+    return since
+
+
+def best_checkpoint(checkpoint: Path) -> Path | None:
+    """The best checkpoint up to the given one, by its saved state; None if none is known."""
+    step = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME)).best_global_step
+    if step is not None:
+        return checkpoint.with_name(f"checkpoint-{step}")
+    return None
+
+
+class EarlyStoppingCallback(TrainerCallback):
+    """Stops after `patience` evaluations without improvement, and saves each new best model.
+
+    Add it last: on_train_begin raises AlreadyFinished for a resumed run that has no step left.
+    """
+
+    def __init__(self, settings: Stage):
+        self.settings, self.keep_best = settings.early_stopping, settings.keep_best
+
+    def patience_exhausted(self, state: TrainerState) -> bool:
+        if self.settings is None:
+            return False
+        losses = validation_losses(state)
+        return evaluations_without_improvement(losses, self.settings.min_delta) >= self.settings.patience
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.global_step and (state.global_step >= state.max_steps or self.patience_exhausted(state)):
+            raise AlreadyFinished
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.keep_best and state.global_step >= state.max_steps:
+            control.should_evaluate = True  # the last weights may be the best
+
+    def on_evaluate(self, args, state, control, metrics, **kwargs):
+        if self.keep_best and (state.best_metric is None or metrics["eval_loss"] < state.best_metric):
+            control.should_save = True
+        if self.patience_exhausted(state):
+            control.should_training_stop = control.should_save = True
+
+
+def stopping_summary(state: TrainerState, settings: Stage) -> dict:
+    """Facts for summary.json: mean of the logged losses, whether the stage stopped early, the best checkpoint."""
+    losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
+    facts = {"train_loss": sum(losses) / len(losses) if losses else None}
+    if settings.early_stopping:
+        facts["stopped_early"] = state.global_step < state.max_steps
+    if settings.keep_best:
+        facts |= {"best_step": state.best_global_step, "best_eval_loss": state.best_metric}
+    return facts
+
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 WRITE_INTERVAL = 5.0  # seconds between writes, at least

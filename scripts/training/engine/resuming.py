@@ -10,6 +10,7 @@ from transformers import TrainerCallback
 
 from scripts.common.errors import MachineFault
 from scripts.experiment.settings.machine import Machine
+from scripts.training.engine.callbacks import best_checkpoint, saved_layout
 from scripts.training.engine.checkpoint_folders import (
     damaged_file,
     is_complete,
@@ -19,10 +20,8 @@ from scripts.training.engine.checkpoint_folders import (
     set_aside,
     step_of,
 )
-from scripts.training.engine.checkpoints import saved_layout
-from scripts.training.engine.early_stopping import best_checkpoint
 from scripts.training.engine.parallel import check_resumable, current_layout
-from scripts.training.monitoring.metric_log import truncate_after
+from scripts.training.monitoring.measurements import truncate_after
 
 
 def damage_of(checkpoint: Path) -> str | None:

@@ -9,12 +9,23 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate.data_loader import SeedableRandomSampler
-from transformers import Trainer
+from transformers import Trainer, TrainerState
 from transformers.trainer_utils import EvalLoopOutput
 
 from scripts.tokens.packing.shards import Shards
-from scripts.training.engine.early_stopping import last_validation_loss
 from scripts.training.model.loading import ONE_FILE
+
+
+def validation_losses(state: TrainerState) -> list[float]:
+    return [entry["eval_loss"] for entry in state.log_history if "eval_loss" in entry]
+
+
+def last_validation_loss(state: TrainerState) -> float | None:
+    """The validation loss of the weights after the last step, if they were evaluated."""
+    last = next((entry for entry in reversed(state.log_history) if "eval_loss" in entry), None)
+    if last and last["step"] == state.global_step:
+        return last["eval_loss"]
+    return None
 
 
 def find_rows(shards: Shards, tokens: np.ndarray) -> list[int]:

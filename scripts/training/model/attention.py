@@ -18,8 +18,7 @@ from transformers import AttentionInterface
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.trainer import stack
 from scripts.training.planning import kernels
-from scripts.training.planning.architecture import architecture
-from scripts.training.planning.kernels import FLASH, VARLEN, Choice, Installed
+from scripts.training.planning.kernels import FLASH, VARLEN, Choice, Installed, architecture
 
 
 def gpu_capability(gpus: int) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Alerts of a running stage: to the log, to alerts.jsonl, and to a webhook. An alert never stops training.
 
-Thresholds are in a monitoring file (scripts/experiment/settings/monitoring.py). Each kind alerts once when its
+Thresholds are in a monitoring file (scripts/experiment/settings/machine.py). Each kind alerts once when its
 threshold is crossed, and again only after a logged step within it.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 from transformers import TrainerCallback
 
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.machine import Monitoring
 
 MIN_STEPS = 5  # logged steps before a median is compared with
 WINDOW = 50  # logged steps in a running median

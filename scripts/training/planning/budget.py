@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple
 
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Lora, Stage
@@ -31,9 +31,9 @@ from scripts.training.planning.kernels import (
     choose_liger,
     least_capability,
 )
-from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import count_parameters, counts, key_width, layer_parameters, query_width
 from scripts.training.planning.resolved_stage import Batch, local_ranks, total_ranks
+from scripts.training.planning.states import GIB, model_states
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage

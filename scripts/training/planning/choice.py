@@ -9,15 +9,15 @@ fastest first.
 from typing import NamedTuple
 
 from scripts.common.errors import UserError
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.budget import Budget, stage_budget
 from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
-from scripts.training.planning.memory import GIB
 from scripts.training.planning.resolved_stage import Batch, divide_batch, total_ranks
 from scripts.training.planning.speed import Speed, stage_speed
+from scripts.training.planning.states import GIB
 
 MICRO_BATCHES = (1, 2, 4, 8, 16)
 SHARDINGS = ("none", "zero2", "fsdp2", "zero3")  # from all states whole on each GPU to all divided

@@ -23,18 +23,16 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
 from scripts.experiment.load import experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
 from scripts.experiment.model_folder import description
-from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.corpus import Dataset, OwnDataset, Split
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import to_dict
-from scripts.sources.tables.source import Source
-from scripts.sources.tables.sources_table import sources_of
+from scripts.experiment.shards import PackedRows
+from scripts.sources.tables.sources_table import Source, sources_of
 from scripts.tokens.packing.mixing import most_rows, validation_rows
 from scripts.training.model.nope import expand_layers
-from scripts.training.planning.disk import disk_warning
-from scripts.training.planning.memory import GIB
 from scripts.training.planning.plan_stage import PlanInputs, plan, with_layers
+from scripts.training.planning.states import GIB, disk_warning
 
 # Of 60 source distributions with 746 MB, filters and deduplication kept 197 MB, 50 million Qwen tokens (DECISIONS.md).
 KEPT_OF_RAW = 197 / 746

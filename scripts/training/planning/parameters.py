@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from functools import cache
 from typing import NamedTuple
 
-from scripts.experiment.model_shape import Shape, layer_of
+from scripts.experiment.model_folder import Shape, layer_of
 from scripts.experiment.settings.training import Lora, Stage
 
 

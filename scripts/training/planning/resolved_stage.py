@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from scripts.common.errors import UserError
-from scripts.experiment.model_shape import Shape
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.model_folder import Shape
+from scripts.experiment.settings.machine import Machine, Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_sharding
 

@@ -7,7 +7,7 @@ Recomputation under checkpointing is work, but never part of an MFU.
 
 from typing import NamedTuple
 
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.parameters import Counts, counts, passed_parameters, query_width

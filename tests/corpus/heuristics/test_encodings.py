@@ -9,7 +9,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.heuristics.encodings import decode_detected
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD, write_archive
 
 ALL = ["gbk", "big5", "shift-jis", "euc-jp", "euc-kr", "latin-1", "utf-16"]

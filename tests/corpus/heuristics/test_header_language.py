@@ -9,7 +9,7 @@ import pytest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.heuristics.header_language import header_language
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD, write_archive
 from tests.corpus.test_filter import SOURCE, filtered
 

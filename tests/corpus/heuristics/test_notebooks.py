@@ -9,7 +9,7 @@ from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.heuristics.encodings import code_cells
 from scripts.corpus.heuristics.quality import Dropped
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD, write_archive
 
 CELLS = [

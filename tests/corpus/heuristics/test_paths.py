@@ -4,7 +4,7 @@ import pytest
 
 from scripts.corpus.heuristics.paths import check_path
 from scripts.corpus.heuristics.quality import Dropped
-from scripts.experiment.settings.filter import EXCLUDED
+from scripts.experiment.settings.corpus import EXCLUDED
 
 
 @pytest.mark.parametrize(

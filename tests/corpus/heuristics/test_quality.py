@@ -14,7 +14,7 @@ from scripts.corpus.heuristics.quality import (
     encoded_runs,
     has_long_line,
 )
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD
 from tests.corpus.naive import naive_reason
 

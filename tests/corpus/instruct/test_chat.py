@@ -1,4 +1,4 @@
-"""scripts/corpus/instruct/chat.py: question and answer about a file, and the files that give no chat."""
+"""scripts/corpus/instruct/tasks.py: question and answer about a file, and the files that give no chat."""
 
 import re
 import sysconfig
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.corpus.instruct.chat import answer_en, answer_zh
 from scripts.corpus.instruct.facts import Facts
+from scripts.corpus.instruct.tasks import answer_en, answer_zh
 from tests.corpus.documents import CHAT, PYTHON, document, instruct_example
 
 

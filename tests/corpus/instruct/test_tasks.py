@@ -13,9 +13,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
-from scripts.corpus.instruct.chat import SYSTEM
 from scripts.corpus.instruct.functions import functions_of
-from scripts.corpus.instruct.tasks import REQUESTS, examples_of, function_chat
+from scripts.corpus.instruct.tasks import REQUESTS, SYSTEM, examples_of, function_chat
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import InstructDataset
 

@@ -13,7 +13,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.secrets.replace import replace_secrets
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD, write_archive
 
 LETTERS, HEX = string.ascii_letters + string.digits, "0123456789abcdef"

@@ -13,8 +13,8 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.similarity.benchmark_texts import read_problems
-from scripts.experiment.settings.filter import Filter
+from scripts.corpus.similarity.overlaps import read_problems
+from scripts.experiment.settings.corpus import Filter
 from tests.corpus.archives import GOOD, write_archive
 
 PROMPT = 'def has_close_elements(numbers, limit):\n    """ Check if in given list of numbers, are any two closer. """\n'

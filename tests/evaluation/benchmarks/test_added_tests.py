@@ -8,7 +8,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program
-from scripts.experiment.settings.benchmark import Benchmark
+from scripts.experiment.settings.suites import Benchmark
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, written
 
 ASSERTION = """import numpy as np

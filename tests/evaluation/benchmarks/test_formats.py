@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks import files
+from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import read
 
 HUMANEVAL = {
@@ -129,7 +129,7 @@ def test_files_that_cannot_be_unpacked_are_one_line_errors(tmp_path, monkeypatch
 
 
 def test_a_file_that_unpacks_without_end_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST", 1 << 20)
+    monkeypatch.setattr(formats, "LARGEST_FILE", 1 << 20)
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b" " * (1 << 24)))
     tracemalloc.start()

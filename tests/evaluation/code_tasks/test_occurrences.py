@@ -2,7 +2,7 @@
 
 import random
 
-from scripts.evaluation.code_tasks.occurrences import Answers
+from scripts.evaluation.code_tasks.regions import Answers
 
 
 def test_the_occurrences_are_those_that_a_plain_search_of_the_joined_lines_finds():

@@ -12,8 +12,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.transformers_engine import generate
-from scripts.experiment.settings.generation import Generation
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.settings.suites import Generation
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.tokenizer import train
 

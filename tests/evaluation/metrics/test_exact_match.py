@@ -1,11 +1,11 @@
-"""scripts/evaluation/metrics/exact_match.py: SQuAD's definitions in English, CMRC's in Chinese, and a strict match for
+"""scripts/evaluation/metrics/scoring.py: SQuAD's definitions in English, CMRC's in Chinese, and a strict match for
 code."""
 
 import random
 
 import pytest
 
-from scripts.evaluation.metrics.exact_match import exact_match, f1, is_chinese, strict_match
+from scripts.evaluation.metrics.scoring import exact_match, f1, is_chinese, strict_match
 
 
 def longest_common_run(first: list[str], second: list[str]) -> int:

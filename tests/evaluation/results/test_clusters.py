@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scripts.evaluation.results.clusters import clusters, effective_number, sums_by_cluster
+from scripts.evaluation.results.intervals import clusters, effective_number, sums_by_cluster
 
 
 @pytest.mark.parametrize(

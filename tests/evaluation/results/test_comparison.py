@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics import scoring
 from scripts.evaluation.metrics.metric import summarize
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents
@@ -30,12 +30,12 @@ def compared(suite, *models, languages=None, clusters=None):
 
 
 def problems(*outcomes):
-    return [pass_at_k.figures(list(of_problem), [1]) for of_problem in outcomes]
+    return [scoring.pass_figures(list(of_problem), [1]) for of_problem in outcomes]
 
 
 def test_a_fault_of_the_sandbox_leaves_nothing_to_compare():
     items = problems(["passed"], ["sandbox error"], *[["wrong"]] * 10)
-    comparison = compared(pass_at_k.suite([1]), items, problems(*[["wrong"]] * 12))
+    comparison = compared(scoring.pass_suite([1]), items, problems(*[["wrong"]] * 12))
     row = comparison.comparison("pass@1", ("d", "all"), "a", "b")
     assert (row["value"], row["interval"], row["direction"], row["p"]) == (None, None, "not measured", None)
     assert comparison.measure("pass@1", ("d", "all"), "b")["value"] == 0

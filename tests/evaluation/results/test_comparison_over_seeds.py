@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics import scoring
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.suites.perplexity import SUITE as PERPLEXITY
@@ -51,13 +51,13 @@ def test_the_interval_has_a_width_even_where_all_seeds_are_right_on_all_document
 
 
 def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over_seeds():
-    suite = pass_at_k.suite([1])
+    suite = scoring.pass_suite([1])
 
     def columns(*models):
         """Of each model the outcomes of eight problems."""
         return np.array(
             [
-                [suite.columns(pass_at_k.figures([outcome], [1])) for outcome in outcomes]
+                [suite.columns(scoring.pass_figures([outcome], [1])) for outcome in outcomes]
                 for outcomes in zip(*models, strict=True)
             ]
         )

@@ -1,4 +1,4 @@
-"""scripts/evaluation/results/decontaminated.py: scores without the problems that overlap, and broken overlaps.json."""
+"""scripts/evaluation/results/items.py: scores without the problems that overlap, and broken overlaps.json."""
 
 import json
 from pathlib import Path

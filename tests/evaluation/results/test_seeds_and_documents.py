@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scripts.evaluation.results.intervals import holm
-from scripts.evaluation.results.seeds_and_documents import (
+from scripts.evaluation.results.comparison import (
     compare_seeds,
     p_value,
     parts_of,
 )
+from scripts.evaluation.results.intervals import holm
 
 
 def drawn(generator, seeds, documents, of_seeds, of_documents, rest, runs=()):

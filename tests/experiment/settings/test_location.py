@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.benchmark import Benchmark
+from scripts.experiment.settings.suites import Benchmark
 
 
 def test_credentials_in_the_repository_of_a_benchmark_are_refused_and_not_shown():

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.judge.sandbox.bubblewrap import MODES, Sandbox
+from scripts.judge.sandbox.bubblewrap import MODES, REFUSED, Sandbox, bpf
 from scripts.judge.sandbox.program import Limits
-from scripts.judge.sandbox.seccomp import REFUSED, bpf
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

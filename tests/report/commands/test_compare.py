@@ -7,7 +7,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
-from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics import scoring
 from scripts.report.commands.compare import (
     common_items,
     compare,
@@ -90,9 +90,9 @@ def test_what_made_two_runs_differ_is_named(results_root, tmp_path):
 
 def test_a_run_whose_tests_failed_gained_and_lost_nothing():
     """Of five problems that A solves, the tests of one failed in B: that 0 is none of the model's."""
-    suite = pass_at_k.suite([1])
+    suite = scoring.pass_suite([1])
     outcomes = [("passed", "passed"), ("wrong", "passed"), ("passed", "test error"), *[("passed", "wrong")] * 3]
-    pairs = [[suite.columns(pass_at_k.figures([outcome], [1])) for outcome in pair] for pair in outcomes]
+    pairs = [[suite.columns(scoring.pass_figures([outcome], [1])) for outcome in pair] for pair in outcomes]
     documents = common_items(
         *({str(at): ("go", pair[side]) for at, pair in enumerate(pairs)} for side in (0, 1)), "file"
     )

@@ -6,8 +6,8 @@ import tarfile
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
+from scripts.sources.archives.members import Limits
 
 FREE = Limits()
 SYM, LINK = tarfile.SYMTYPE, tarfile.LNKTYPE

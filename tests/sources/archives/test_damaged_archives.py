@@ -11,7 +11,7 @@ import zstandard
 
 from scripts.common.errors import UserError
 from scripts.sources.archives import canonical_archive
-from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.members import Limits
 from tests.sources.archives.packing import LINK, SYM, pack, refused
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.archives.members import LIMITS, Limits
 from scripts.sources.fetch import fetch
 from scripts.sources.tables.from_folder import licence_of, make_table, rows_of, write_sources
 from scripts.sources.tables.sources_table import read_sources

@@ -11,7 +11,7 @@ from gguf import GGMLQuantizationType, GGUFWriter
 from transformers import AutoTokenizer
 
 from scripts.common.errors import UserError
-from scripts.experiment.checks.stages import check_base
+from scripts.experiment.checks import check_base
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing import gguf_base
 from scripts.training.base import base

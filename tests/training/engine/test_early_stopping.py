@@ -1,4 +1,4 @@
-"""scripts/training/engine/early_stopping.py: early stopping and the best model, in each sharded mode as in a single
+"""scripts/training/engine/callbacks.py: early stopping and the best model, in each sharded mode as in a single
 process."""
 
 import json
@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from scripts.training.engine.early_stopping import evaluations_without_improvement
+from scripts.training.engine.callbacks import evaluations_without_improvement
 from tests.training.conftest import MACHINE, often
 from tests.training.test_train import command, metrics, run_on_ranks
 

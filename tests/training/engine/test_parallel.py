@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from scripts.common.errors import UserError
 from scripts.training.engine import parallel
 from scripts.training.engine.pruning import folder_bytes
-from scripts.training.planning.disk import checkpoint_bytes
+from scripts.training.planning.states import checkpoint_bytes
 from tests import forked
 from tests.training.conftest import MACHINE, machine, often, stage
 from tests.training.test_train import command, metrics, on_ranks, ranks_of, run_on_ranks

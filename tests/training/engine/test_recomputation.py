@@ -6,8 +6,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.trainer import Rows, StageTrainer, stack
-from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.resolved_stage import resolve_stage
+from scripts.training.train import training_arguments
 from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
 
 

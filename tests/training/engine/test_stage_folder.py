@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.pack import pack
 from scripts.tokens.tokenizer import train as learn_tokenizer
 from scripts.training.base import base

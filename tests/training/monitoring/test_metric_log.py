@@ -1,10 +1,10 @@
-"""scripts/training/monitoring/metric_log.py: what a stage's summary says of its log."""
+"""scripts/training/monitoring/measurements.py: what a stage's summary says of its log."""
 
 from types import SimpleNamespace
 
 import orjson
 
-from scripts.training.monitoring.metric_log import MetricLog, summarize_metrics
+from scripts.training.monitoring.measurements import MetricLog, summarize_metrics
 
 
 def test_a_summary_has_the_median_norm_and_the_peak_memory_and_none_for_what_was_not_logged(tmp_path):

@@ -1,4 +1,4 @@
-"""scripts/training/monitoring/throughput.py: MFU by hand and by torch's own count, NVML's readings or their absence."""
+"""scripts/training/monitoring/measurements.py: MFU by hand and by torch's own count, NVML's readings."""
 
 import importlib.util
 import json
@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from scripts.training.monitoring.throughput import (
+from scripts.training.monitoring.measurements import (
     GpuSensors,
     flops_per_token,
     peak_flops,
@@ -117,7 +117,7 @@ def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_po
     program = tmp_path / "ranks.py"
     program.write_text(
         "import json, torch\n"
-        "from scripts.training.monitoring.throughput import reduce_over_ranks\n"
+        "from scripts.training.monitoring.measurements import reduce_over_ranks\n"
         "torch.distributed.init_process_group('gloo')\n"
         "rank = torch.distributed.get_rank()\n"
         "mine = {'memory_reserved_gib': 30.0 + rank, 'gpu_power_w': 200.0 + 100 * rank}\n"

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
-from scripts.training.engine.stage_model import freeze_others
 from scripts.training.optimization.muon import make_muon, muon_groups
 from scripts.training.optimization.parameters import split_parameters
+from scripts.training.train import freeze_others
 from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK
 from tests.training.test_train import command, metrics, run, run_on_ranks

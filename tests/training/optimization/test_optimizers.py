@@ -16,8 +16,6 @@ from transformers import get_scheduler
 
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
-from scripts.training.engine.stage_model import freeze_others
-from scripts.training.optimization.training_arguments import optimizer_arguments
 from scripts.training.planning.resolved_stage import (
     global_batch,
     learning_rate,
@@ -25,6 +23,7 @@ from scripts.training.planning.resolved_stage import (
     resolve_stage,
     training_steps,
 )
+from scripts.training.train import freeze_others, optimizer_arguments
 from tests import forked
 from tests.training.conftest import machine, often, stage
 from tests.training.test_train import command, metrics, run

@@ -8,7 +8,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning.budget import Pass, pass_peak
 from scripts.training.planning.choice import choose

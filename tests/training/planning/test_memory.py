@@ -2,12 +2,10 @@
 
 import pytest
 
-from scripts.experiment.model_folder import shape_of_folder
-from scripts.experiment.model_shape import Shape
+from scripts.experiment.model_folder import Shape, shape_of_folder
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning.budget import Pass, pass_peak
-from scripts.training.planning.memory import model_states
 from scripts.training.planning.parameters import (
     adapter_parameters,
     count_parameters,
@@ -15,6 +13,7 @@ from scripts.training.planning.parameters import (
     embedding_parameters,
     passed_parameters,
 )
+from scripts.training.planning.states import model_states
 from tests.training.test_plan import QWEN_7B, a40, stage
 
 SMALL = {
@@ -209,7 +208,7 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
-    from scripts.training.engine.disk_space import state_bytes
+    from scripts.training.engine.stage_folder import state_bytes
     from scripts.training.optimization.muon import muon_factory
 
     shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}

@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.machine import Monitoring
 from scripts.training.planning.plan_stage import PlanInputs, plan
 from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, schedule_warnings
 from tests.training.test_plan import a40, stage

@@ -1,18 +1,20 @@
-"""Exact match and F1 of short answers: as SQuAD defines them for English, as CMRC 2018 does for Chinese.
+"""How answers are scored: exact match and F1 of short ones, pass@k of programs.
 
-    python -c "from scripts.evaluation.metrics.exact_match import f1; print(f1('The quick sort', 'quick sort'))"
-
-The Chinese definitions apply if the reference holds a CJK character. Both apply after NFKC and case folding and drop
-punctuation, so `C++` matches `C`. `strict_match` keeps symbols and case, which code needs.
+Exact match and F1 are as SQuAD defines them for English, and as CMRC 2018 does for Chinese. pass@k is the probability
+that at least one of k samples passes, estimated without bias from n samples per problem (Chen et al. 2021).
 """
 
 import re
 import string
 import unicodedata
 from collections import Counter
+from collections.abc import Collection
 from difflib import SequenceMatcher
+from math import comb
 
 from scripts.common.text import CJK
+from scripts.evaluation.metrics.metric import Suite, means
+from scripts.judge.problem import FAULTS, OUTCOMES
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -65,3 +67,21 @@ def strict_match(prediction: str, reference: str) -> bool:
     """Whether both are the same text except for Unicode form and white space: `C++` is not `C`, `a==b` not `a=b`."""
     predicted, expected = (unicodedata.normalize("NFKC", text).split() for text in (prediction, reference))
     return predicted == expected
+
+
+def pass_at_k(samples: int, passed: int, k: int) -> float:
+    """The estimate for one problem, `passed` of `samples` having passed; k is at most `samples`."""
+    return 1 - comb(samples - passed, k) / comb(samples, k)
+
+
+def pass_figures(outcomes: list[str], ks: list[int]) -> dict[str, float]:
+    """For one problem: pass@k for each k, and how many samples had each outcome."""
+    samples, passed = len(outcomes), outcomes.count("passed")
+    counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+    return {f"pass@{k}": pass_at_k(samples, passed, k) for k in ks} | counts
+
+
+def pass_suite(ks: Collection[int]) -> Suite:
+    """The suite over problems: a pass@k for each k; samples per outcome are counted beside it."""
+    rates = means(*(f"pass@{k}" for k in ks))
+    return rates._replace(figures=rates.figures | dict.fromkeys(OUTCOMES, 1), counts=OUTCOMES, faults=FAULTS)
