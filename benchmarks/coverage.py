@@ -21,16 +21,8 @@ import numpy as np
 import zstandard
 
 from benchmarks.figures import Table, Value, store
+from scripts.evaluation.results import intervals as statistics
 from scripts.evaluation.results.comparison import compare_seeds
-from scripts.evaluation.results.intervals import (
-    cluster_values,
-    clusters,
-    effective_number,
-    estimate,
-    fewest_clusters,
-    mean_interval,
-    sums_by_cluster,
-)
 from scripts.evaluation.suites.perplexity import SUITE
 
 PROBLEMS, SOLVABLE, CHANCES, DRAWS = (30, 164, 400), (0.02, 0.05, 0.2, 0.5, 0.9), (0.2, "beta", 0.9), ((10, 1), (20, 5))
@@ -74,8 +66,8 @@ def single_models(simulations: int, generator: np.random.Generator) -> Table:
                     of_each = chances(chance, (simulations, count), generator)
                     solvable = generator.random((simulations, count)) < share
                     values = observed(of_each * solvable, samples, k, generator)
-                    ours = missed([mean_interval(row, alone, 0.95) for row in values], truth)
-                    plain = missed([estimate(row, count, 0.95).interval for row in values], truth)
+                    ours = missed([statistics.mean_interval(row, alone, 0.95) for row in values], truth)
+                    plain = missed([statistics.estimate(row, count, 0.95).interval for row in values], truth)
                     rows.append([count, f"{share:.0%}", str(chance), f"{samples}, {k}", *ours, *plain])
     return rows
 
@@ -93,8 +85,8 @@ def pairs_of_models(simulations: int, generator: np.random.Generator) -> Table:
                 intervals: list[Interval] = []
                 for gap in gaps:
                     differing = int(np.count_nonzero(gap))
-                    enough = differing >= fewest_clusters(0.95)
-                    intervals.append(estimate(gap, differing, 0.95).interval if enough else None)
+                    enough = differing >= statistics.fewest_clusters(0.95)
+                    intervals.append(statistics.estimate(gap, differing, 0.95).interval if enough else None)
                 if any(intervals):
                     rows.append([count, f"{first:.0%}, {second:.0%}", f"{samples}, {k}", *missed(intervals, truth)])
     return rows
@@ -124,21 +116,21 @@ def real_files(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         text = own[name][:LONGEST]
         bits = [8 * len(model.compress(text)) * math.log(2) for model in models]
         rows.append([bits[0], 1, len(text), 1, bits[1], 1, len(text), 1])
-    return np.array(rows, dtype=np.float64), clusters(names[half:], "file")
+    return np.array(rows, dtype=np.float64), statistics.clusters(names[half:], "file")
 
 
 def real_interval(drawn: np.ndarray, seeds: int, generator: np.random.Generator) -> list[float]:
     """The interval of the difference on drawn clusters, [clusters, 2 * width], with so many seeds."""
-    effective, size = effective_number(drawn[:, 2]), drawn[:, 2] * math.log(2)
+    effective, size = statistics.effective_number(drawn[:, 2]), drawn[:, 2] * math.log(2)
     values = []
     for _ in range(seeds):
         figures = drawn.copy()
         if seeds > 1:
             noise = generator.normal(0, SEED_SPREAD) + generator.normal(0, REST_SPREAD, len(drawn))
             figures[:, 0] += noise * size
-        values.append(cluster_values(figures[:, :4], BITS) - cluster_values(figures[:, 4:], BITS))
+        values.append(statistics.cluster_values(figures[:, :4], BITS) - statistics.cluster_values(figures[:, 4:], BITS))
     if seeds == 1:
-        return estimate(values[0], effective, 0.95).interval
+        return statistics.estimate(values[0], effective, 0.95).interval
     return compare_seeds(np.stack(values), effective, 0.95).interval
 
 
@@ -148,7 +140,7 @@ def files_and_seeds(simulations: int, generator: np.random.Generator) -> Table:
     figures, numbers = real_files(generator)
     truth = float(BITS(figures[:, :4].sum(axis=0)) - BITS(figures[:, 4:].sum(axis=0)))
     members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
-    for kind, population in (("singly", figures), ("with their tests", sums_by_cluster(figures, numbers))):
+    for kind, population in (("singly", figures), ("with their tests", statistics.sums_by_cluster(figures, numbers))):
         for count in FILES:
             for seeds in SEEDS:
                 ours, naive = [], []
