@@ -12,7 +12,7 @@ from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.parameters import count_parameters
 from scripts.training.planning.kernels import base_architecture, installed_kernels, kernels_line, least_capability
-from scripts.training.planning.plan_stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, with_layers
 from scripts.training.planning.plan_stage import plan as plan_stage
 
 if EXPERIMENT.release.gguf:
@@ -28,11 +28,8 @@ try:
     monitoring = load_monitoring(MONITORING_FILE)
     resume_anyway()
     NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, VIEW.shape.num_hidden_layers) if VIEW.shape else []
-    PLAN_INPUTS = [
-        PlanInputs(name, stage, MACHINE, VIEW.shape, None, None, tuple(NOPE), monitoring)
-        for name, stage in VIEW.stages.items()
-    ]
-    for inputs in PLAN_INPUTS:
+    for name, stage in VIEW.stages.items():
+        inputs = PlanInputs(name, with_layers(stage, NOPE), MACHINE, VIEW.shape, monitoring=monitoring)
         warnings = plan_stage(inputs).get("warnings", [])
         for warning in warnings if INVOCATION else []:
             print(f"warning: {warning}", file=sys.stderr)
