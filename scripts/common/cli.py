@@ -1,32 +1,37 @@
 """The command line of every script: an argument parser, log lines with the time, one-line errors for users.
 
-A script ends with `if __name__ == "__main__": run(main)`.
+A script ends with `if __name__ == "__main__": run(pack)`: the parameters of the function are the script's options.
 """
 
 import argparse
 import codecs
 import gc
+import inspect
+import json
 import locale
 import logging
 import os
 import sys
+import types
+import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scripts.common.disk import disk_fault
 from scripts.common.errors import UserError, error_line
 
 
-def run(main: Callable[[], None]) -> None:
-    """Set up logging and call `main`; a UserError or a full disk ends as one line, a bug keeps its traceback."""
+def run(main: Callable[..., object]) -> None:
+    """Set up logging and call `main`, with what the command line gives for its parameters; a UserError or a full disk
+    ends as one line, a bug keeps its traceback."""
     use_utf_8()
     gc.freeze()  # what was imported is not searched, neither now nor when the process ends
     gc.enable()  # scripts/__init__.py switched it off
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     leave_out_what_libraries_say()
     try:
-        main()
+        main(**given(main) if inspect.signature(main).parameters else {})
     except UserError as error:
         sys.exit(error_line(error))
     except OSError as error:
@@ -66,6 +71,31 @@ def validation_line(error: ValueError) -> str | None:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"]) or "the value"
     return f"{key}: {first['msg']}"
+
+
+def given(function: Callable[..., object], doc: str | None = None) -> dict[str, object]:
+    """What the command line gives for the parameters of a script's function: `--out` for `out: Path`.
+
+    A list takes several values, a bool none; a dict, and a record that has `from_json`, take JSON. What has no default
+    is required. `doc`: the help, by default the docstring of the function's module.
+    """
+    command = parser(doc or inspect.getmodule(function).__doc__)
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind, options = parameter.annotation, {"default": parameter.default}
+        if parameter.default is parameter.empty:
+            options = {"required": True}
+        if isinstance(kind, types.UnionType):  # with None
+            kind = typing.get_args(kind)[0]
+        if typing.get_origin(kind) in (list, Sequence):
+            kind, options["nargs"] = typing.get_args(kind)[0], "*"
+        if kind is bool:
+            options["action"] = "store_true"
+        else:
+            options["type"] = (
+                json.loads if typing.get_origin(kind) or kind is dict else getattr(kind, "from_json", kind)
+            )
+        command.add_argument(f"--{name.replace('_', '-')}", **options)
+    return vars(command.parse_args())
 
 
 def parser(doc: str) -> argparse.ArgumentParser:

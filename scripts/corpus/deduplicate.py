@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
 from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, representatives, sequence_set
@@ -137,7 +137,9 @@ def similar_documents(
     return result
 
 
-def deduplicate(filtered: Path, names: list[str], signatures: list[Path], result: FilterWriter, folder: Path) -> None:
+def remove_duplicates(
+    filtered: Path, names: list[str], signatures: list[Path], result: FilterWriter, folder: Path
+) -> None:
     """Pass the documents of `filtered`/SOURCE, for each of `names` in order, to `result`.
 
     Args:
@@ -174,18 +176,11 @@ def deduplicate(filtered: Path, names: list[str], signatures: list[Path], result
     progress.end()
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
-    arguments.add_argument(
-        "--sources", nargs="+", required=True, help="names; of duplicates, that of the earliest source is kept"
-    )
-    arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
-    args = arguments.parse_args()
-    with funnel(args.out) as result:
-        deduplicate(args.filtered, args.sources, args.signatures, result, args.out)
+def deduplicate(filtered: Path, sources: list[str], signatures: list[Path], out: Path) -> None:
+    """Write what is kept of the sources' documents, and what is not, to the folder `out`."""
+    with funnel(out) as result:
+        remove_duplicates(filtered, sources, signatures, result, out)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(deduplicate)

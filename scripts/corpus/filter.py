@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file
 from scripts.common.manifest import NAME, renew, write_shard_manifest
@@ -251,11 +251,10 @@ class Member(NamedTuple):
     archive: Path
     licence: str
 
-
-def read_member(text: str) -> Member:
-    """The member that a JSON object says."""
-    member = json.loads(text)
-    return Member(member["name"], Path(member["archive"]), member["licence"])
+    @classmethod
+    def from_json(cls, text: str) -> "Member":
+        member = json.loads(text)
+        return cls(member["name"], Path(member["archive"]), member["licence"])
 
 
 def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[Path]) -> dict:
@@ -275,7 +274,7 @@ def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[
 
 
 def filter_shard(
-    members: list[Member],
+    sources: list[Member],
     settings: Filter,
     code: str,
     filtered: Path,
@@ -284,7 +283,7 @@ def filter_shard(
 ) -> None:
     """Filter each source into its folder below `filtered`, and write the list of all their files to `shard`."""
     new = 0
-    for member in members:
+    for member in sources:
         folder = filtered / member.name
 
         def write_documents(member: Member = member, folder: Path = folder) -> None:
@@ -301,21 +300,9 @@ def filter_shard(
             again = f"if its archive is at fault, delete {fetched} too: the next run then fetches it again"
             raise UserError(f"source {member.name}: {error}; {again}") from error
     if shard:
-        write_shard_manifest(shard, [filtered / member.name for member in members], (DOCUMENTS, REJECTS, NAME))
-        logging.info(f"filter {shard.name}: {new} sources filtered, {len(members) - new} kept as they were")
-
-
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--sources", type=read_member, nargs="+", required=True, help="JSON each")
-    arguments.add_argument("--settings", type=Filter.from_json, required=True, help="corpus.filter, as JSON")
-    arguments.add_argument("--code", required=True, help="fingerprint of this code")
-    arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="benchmark files")
-    arguments.add_argument("--filtered", type=Path, required=True, help="folder for a folder per source")
-    arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
-    args = arguments.parse_args()
-    filter_shard(args.sources, args.settings, args.code, args.filtered, args.shard, args.benchmarks)
+        write_shard_manifest(shard, [filtered / member.name for member in sources], (DOCUMENTS, REJECTS, NAME))
+        logging.info(f"filter {shard.name}: {new} sources filtered, {len(sources) - new} kept as they were")
 
 
 if __name__ == "__main__":
-    run(main)
+    run(filter_shard)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
@@ -64,14 +64,5 @@ def signatures(filtered: Path, sources: list[str], out: Path) -> dict:
     return write_manifest(out, [DIGESTS, BANDS], sources=signed_sources)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
-    arguments.add_argument("--sources", nargs="+", required=True, help="names of the shard's sources")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for the signatures")
-    args = arguments.parse_args()
-    signatures(args.filtered, args.sources, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(signatures)

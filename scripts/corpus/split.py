@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
@@ -91,8 +91,8 @@ def assign(folder: Path, settings: Split, history: Path | None) -> tuple[dict[st
     return {}, {}
 
 
-def split(folder: Path, settings: Split, out: Path, history: Path | None = None) -> dict:
-    """Write the documents in `folder` to one file per split in `out`; returns the manifest.
+def split(documents: Path, settings: Split, out: Path, history: Path | None = None) -> dict:
+    """Write the documents in a folder to one file per split in `out`; returns the manifest.
 
     Args:
         history: folder with a folder of first commits per source, for `by: time`.
@@ -100,12 +100,12 @@ def split(folder: Path, settings: Split, out: Path, history: Path | None = None)
     Raises:
         UserError: the documents differ from their manifest, or none is left for training.
     """
-    progress = Progress("split", "documents", read_manifest(folder)["kept"])
-    splits, facts = assign(folder, settings, history)
+    progress = Progress("split", "documents", read_manifest(documents)["kept"])
+    splits, facts = assign(documents, settings, history)
     counts = dict.fromkeys(SPLITS, 0)
     with ExitStack() as stack:
         write = {name: stack.enter_context(jsonl_writer(split_file(out, name))) for name in SPLITS}
-        for document in read_jsonl(folder / DOCUMENTS):
+        for document in read_jsonl(documents / DOCUMENTS):
             if settings.by == "file":
                 name = named_split(name_of(document), settings)
             else:
@@ -115,23 +115,13 @@ def split(folder: Path, settings: Split, out: Path, history: Path | None = None)
             progress.add()
         if not counts["train"]:
             raise UserError(
-                f"{folder / DOCUMENTS}: {sum(counts.values())} documents, none left to train on; add sources, or check"
-                " in rejects.jsonl.zst why corpus.filter drops their files"
+                f"{documents / DOCUMENTS}: {sum(counts.values())} documents, none left to train on; add sources, or"
+                " check in rejects.jsonl.zst why corpus.filter drops their files"
             )
     progress.end()
     logging.info(f"split by {settings.by}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}")
     return write_manifest(out, [split_file(out, name).name for name in SPLITS], documents=counts, **facts)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--documents", type=Path, required=True, help="folder of the deduplicated documents")
-    arguments.add_argument("--history", type=Path, help="folder with a folder of first commits per source")
-    arguments.add_argument("--settings", type=Split.from_json, required=True, help="corpus.split, as JSON")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for a file per split")
-    args = arguments.parse_args()
-    split(args.documents, args.settings, args.out, args.history)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(split)

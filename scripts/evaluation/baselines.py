@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyppmd
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.progress import Progress
 from scripts.common.text import is_target
@@ -117,15 +117,5 @@ def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> 
     return result
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    arguments.add_argument("--train", nargs="*", default=[], help="names of the datasets that stages train on")
-    arguments.add_argument("--settings", type=Scored.from_json, required=True, help="what is scored, as JSON")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for items.jsonl.zst and scores.json")
-    args = arguments.parse_args()
-    baselines(args.datasets, args.train, args.settings, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(baselines)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rapidfuzz import fuzz
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import NAME, read_manifest, write_manifest
@@ -147,15 +147,5 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
     return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, tests=tests, **facts)
 
 
-def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    p.add_argument("--train", nargs="+", required=True, help="names of the datasets that stages train on")
-    p.add_argument("--settings", type=CompletionTasks.from_json, required=True, help="which tasks, as JSON")
-    p.add_argument("--out", type=Path, required=True, help="folder for the tasks and their manifest")
-    args = p.parse_args()
-    completion_tasks(args.datasets, args.train, args.settings, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(completion_tasks)

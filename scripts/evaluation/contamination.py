@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.files import read_jsonl, sha256_file, write_json
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
@@ -83,8 +83,8 @@ def data_of(suite: str, prompts: Prompts, datasets: Path) -> dict[str, str]:
     return {dataset_of(file): sha256_file(Path(file)) for file in files}
 
 
-def contamination(datasets: Path, train: list[str], settings: ContaminationSettings) -> dict:
-    """The content of overlaps.json.
+def contamination(datasets: Path, train: list[str], settings: ContaminationSettings, out: Path) -> dict:
+    """Write overlaps.json, the file `out`, and return its content.
 
     Args:
         datasets: folder of the composed datasets.
@@ -121,23 +121,15 @@ def contamination(datasets: Path, train: list[str], settings: ContaminationSetti
     for suite, rows in suites.items():
         for dataset, row in rows.items():
             logging.info(f"{suite} {dataset}: {len(row['overlapping'])} of {row['problems']} problems overlap")
-    return {
+    overlaps = {
         "words": settings.words,
         "common": settings.common,
         "train": {dataset: manifest["files"]["train.jsonl.zst"]["sha256"] for dataset, manifest in manifests.items()},
         "suites": suites,
     }
-
-
-def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    p.add_argument("--train", nargs="+", required=True, help="names of the datasets that stages train on")
-    p.add_argument("--settings", type=ContaminationSettings.from_json, required=True, help="the suites' prompts")
-    p.add_argument("--out", type=Path, required=True, help="overlaps.json")
-    args = p.parse_args()
-    write_json(args.out, contamination(args.datasets, args.train, args.settings))
+    write_json(out, overlaps)
+    return overlaps
 
 
 if __name__ == "__main__":
-    run(main)
+    run(contamination)

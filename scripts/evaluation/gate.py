@@ -6,14 +6,13 @@
 docs/evaluation.md explains the numbers.
 """
 
-import json
 import logging
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.results.comparison import SuiteComparison
@@ -226,25 +225,32 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison, compared: l
     return {"metric": "bits_per_byte", "datasets": rows}
 
 
-def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--experiment", type=Experiment.from_json, required=True, help="the checked experiment, as JSON")
-    p.add_argument("--sources", type=json.loads, required=True, help="rows of the source table by name, as JSON")
-    p.add_argument("--codes", type=json.loads, required=True, help="a fingerprint per rule, as JSON")
-    p.add_argument("--by-workflow", action="store_true", help="whether each result must have its provenance")
-    p.add_argument("--raw", type=Path, default=Path("data/raw"), help="folder with the manifest of each archive")
-    p.add_argument("--out", type=Path, required=True, help="eval.json")
-    args = p.parse_args()
-    experiment, results = args.experiment, Path(args.experiment.results)
-    made_by = check_made_with(experiment, args.by_workflow)
-    inputs = gather(experiment, args.sources, args.codes, results, args.raw) | {"made_by": made_by}
+def gate(
+    experiment: Experiment,
+    sources: dict[str, dict],
+    codes: dict[str, str],
+    out: Path,
+    by_workflow: bool = False,
+    raw: Path = Path("data/raw"),
+) -> None:
+    """Write eval.json, the file `out`.
+
+    Args:
+        sources: rows of the table of sources by name.
+        codes: a fingerprint per rule.
+        by_workflow: whether each result must have its provenance.
+        raw: folder with the manifest of each archive.
+    """
+    results = Path(experiment.results)
+    made_by = check_made_with(experiment, by_workflow)
+    inputs = gather(experiment, sources, codes, results, raw) | {"made_by": made_by}
     evaluation = evaluate(experiment, results)
     result = {"experiment": experiment.experiment, **evaluation, "inputs": inputs}
-    write_json(args.out, result, first=("verdict", "question"))
-    outcomes = Counter(gate["outcome"] for gate in evaluation["gates"])
+    write_json(out, result, first=("verdict", "question"))
+    outcomes = Counter(judged["outcome"] for judged in evaluation["gates"])
     counts = ", ".join(f"{count} {name}" for name, count in outcomes.items())
     logging.info(f"gates: {evaluation['verdict']}{f' ({counts})' if counts else ''}")
 
 
 if __name__ == "__main__":
-    run(main)
+    run(gate)

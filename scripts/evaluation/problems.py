@@ -5,26 +5,21 @@ python -m scripts.evaluation.problems --out results/evaluation/problems/HumanEva
     --settings '{"commit": "6d43fb980f9fee3c892a914eda09951f772ad10d", "path": "data/HumanEval.jsonl.gz"}'
 """
 
-import json
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.files import atomic
 from scripts.experiment.settings.suites import Benchmark
 from scripts.sources.providers.git import copy_file
 
 
-def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--git", required=True, help="URL or folder of the repository")
-    p.add_argument("--settings", type=json.loads, required=True, help="JSON: commit and path of the file")
-    p.add_argument("--out", type=Path, required=True, help="where to write it")
-    args = p.parse_args()
-    benchmark = Benchmark.parse({**args.settings, "git": args.git}, "--settings")
-    with atomic(args.out) as temporary, tempfile.TemporaryDirectory() as work, temporary.open("wb") as out:
-        copy_file(benchmark.git, benchmark.commit, benchmark.path, Path(work), out)
+def problem_file(git: str, settings: dict, out: Path) -> None:
+    """Write the file of `settings`, its commit and path, out of the repository `git`, a URL or a folder."""
+    benchmark = Benchmark.parse({**settings, "git": git}, "--settings")
+    with atomic(out) as temporary, tempfile.TemporaryDirectory() as work, temporary.open("wb") as file:
+        copy_file(benchmark.git, benchmark.commit, benchmark.path, Path(work), file)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(problem_file)

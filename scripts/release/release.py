@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files, read_json, read_jsonl, sha256_file, write_json
 from scripts.common.manifest import NAME, read_manifest
@@ -253,16 +253,5 @@ def release(stage: str, model: Path, results: Path, settings: Release, out: Path
     return read_json(out / NAME)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--stage", required=True)
-    arguments.add_argument("--model", type=Path, required=True, help="folder of the stage's model")
-    arguments.add_argument("--results", type=Path, required=True, help="results root of the run, which has ended")
-    arguments.add_argument("--settings", type=Release.from_json, required=True, help="release, as JSON")
-    arguments.add_argument("--out", type=Path, required=True)
-    args = arguments.parse_args()
-    release(args.stage, args.model, args.results, args.settings, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(release)

@@ -13,7 +13,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.files import atomic, read_json, read_jsonl, write_json
 from scripts.common.text import code_block, text_digest
 from scripts.experiment.layout import MANIFEST, Layout, split_file
@@ -204,19 +204,10 @@ def write_cards(cards: dict[str, dict], experiment: str, out: Path) -> None:
     write_json(out / "cards.json", cards)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--results", type=Path, required=True, help="the results root")
-    arguments.add_argument(
-        "--settings", type=json.loads, required=True, help="experiment, compose, packed, mixed, as JSON"
-    )
-    arguments.add_argument(
-        "--sources", type=json.loads, required=True, help="rows of the sources table by name, as JSON"
-    )
-    arguments.add_argument("--out", type=Path, required=True, help="folder for the cards")
-    args = arguments.parse_args()
-    write_cards(data_cards(args.settings, args.sources, args.results), args.settings["experiment"], args.out)
+def cards(settings: dict, sources: dict, results: Path, out: Path) -> None:
+    """Write the cards to the folder `out`; see `data_cards`. `settings` has the name of the `experiment`, too."""
+    write_cards(data_cards(settings, sources, results), settings["experiment"], out)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(cards)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.files import atomic, read_jsonl
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.suites import suites_of
@@ -25,7 +25,7 @@ from scripts.report.content import pictures
 from scripts.report.content.eval_json import read_evaluation, scores_csv, scores_table
 from scripts.report.content.funnel import read_funnel
 from scripts.report.content.pictures import read_metrics
-from scripts.report.content.wording import planned_and_measured, summary, unplanned
+from scripts.report.content.wording import planned_and_measured, printed_summary, unplanned
 from scripts.report.templates.rendering import fill
 
 EXAMPLES = 3  # of each kind per dataset
@@ -192,20 +192,18 @@ def render(results: Path) -> str:
     )
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--results", type=Path, required=True, help="the results root")
-    arguments.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
-    args = arguments.parse_args()
-    if args.summary:
-        print(summary(read_evaluation(args.results), args.results))
+def write_page(results: Path, summary: bool = False) -> None:
+    """Write the page and the scores of the results root. `summary`: only print the gates and the verdict."""
+    evaluation, layout = read_evaluation(results), Layout(results)
+    if summary:
+        print(printed_summary(evaluation, results))
         return
-    layout, page = Layout(args.results), render(args.results)
+    page = render(results)
     with atomic(layout.page) as temporary:
         temporary.write_text(page, encoding="utf-8")
     with atomic(layout.scores) as temporary:
-        temporary.write_text(scores_csv(read_evaluation(args.results)), encoding="utf-8")
+        temporary.write_text(scores_csv(evaluation), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    run(main)
+    run(write_page)

@@ -10,19 +10,19 @@ import logging
 import shutil
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.experiment.layout import Layout
 from scripts.report.content.eval_json import read_evaluation
-from scripts.report.content.wording import summary
+from scripts.report.content.wording import printed_summary
 
 
 def verdict(results: Path) -> None:
     """Log the summary and copy eval.json, byte for byte, to the results root. Raises UserError: a gate is not met, and
     the experiment's `evaluation.gate.fail` is true."""
     layout, evaluation = Layout(results), read_evaluation(results)
-    logging.info(f"done\n\n{summary(evaluation, results)}\n")
+    logging.info(f"done\n\n{printed_summary(evaluation, results)}\n")
     unmet = [gate["name"] for gate in evaluation["gates"] if gate["outcome"].startswith("not met")]
     if unmet and evaluation["inputs"]["experiment"]["evaluation"]["gate"]["fail"]:
         kept = f"{layout.page} and {layout.gate}"
@@ -31,11 +31,5 @@ def verdict(results: Path) -> None:
         shutil.copyfile(layout.gate, temporary)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--results", type=Path, required=True, help="the results root")
-    verdict(arguments.parse_args().results)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(verdict)

@@ -18,7 +18,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, write_json
 from scripts.common.manifest import write_manifest
@@ -27,7 +27,7 @@ from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
 from scripts.sources.archives.members import LIMITS, Limits
 from scripts.sources.providers.git import commit_as_tar
 from scripts.sources.pull import pull
-from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
+from scripts.sources.tables.shard_arguments import given_sources, make_each
 from scripts.sources.tables.sources_table import PinnedSource, check_pin
 
 
@@ -101,13 +101,10 @@ def fetch_shard(sources: list[PinnedSource], limits: Limits, shard: Path | None 
         logging.info(f"fetch {shard.name}: {len(archives)} archives")
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    add_source_arguments(arguments)
-    arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
-    args = arguments.parse_args()
-    fetch_shard(given_sources(args), LIMITS, args.shard)
+def fetch_all(sources: list[dict], locations: list[str], shard: Path | None = None) -> None:
+    """See `fetch_shard`. `sources`: name, kind and pin of each, `locations`: where it is."""
+    fetch_shard(given_sources(sources, locations), LIMITS, shard)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(fetch_all)

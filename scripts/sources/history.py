@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import NAME, renew, write_manifest, write_shard_manifest
@@ -36,7 +36,7 @@ from scripts.sources.archives.members import LIMITS
 from scripts.sources.providers.git import fetch_commit
 from scripts.sources.providers.git_process import end, error_line, git_process
 from scripts.sources.providers.package_index import time_limit
-from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
+from scripts.sources.tables.shard_arguments import given_sources, make_each
 from scripts.sources.tables.sources_table import PinnedSource
 
 LOG = [
@@ -151,15 +151,10 @@ def history_shard(sources: list[PinnedSource], code: str, folder: Path, shard: P
         logging.info(f"history {shard.name}: {new} histories read, {len(sources) - new} kept as they were")
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    add_source_arguments(arguments)
-    arguments.add_argument("--code", required=True, help="fingerprint of this code")
-    arguments.add_argument("--history", type=Path, required=True, help="folder for a folder per source")
-    arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
-    args = arguments.parse_args()
-    history_shard(given_sources(args), args.code, args.history, args.shard)
+def histories(sources: list[dict], locations: list[str], code: str, history: Path, shard: Path | None = None) -> None:
+    """See `history_shard`. `sources`: name, kind and pin of each, `locations`: where it is."""
+    history_shard(given_sources(sources, locations), code, history, shard)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(histories)

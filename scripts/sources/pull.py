@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.layout import raw_archive, raw_manifest
@@ -143,15 +143,5 @@ def pull(name: str, kind: str, pin: str, names: list[str]) -> dict:
     return facts
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--name", required=True, help="the archive's name, {source}-{pin}")
-    arguments.add_argument("--kind", required=True, help="kind of the source, as in the sources table")
-    arguments.add_argument("--pin", required=True, help="pin of the source, as in the sources table")
-    arguments.add_argument("--all", nargs="+", required=True, help="all archives that have pointers")
-    args = arguments.parse_args()
-    pull(args.name, args.kind, args.pin, args.all)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(pull)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
@@ -156,18 +156,14 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
     return write_manifest(out, names, **facts, end_tokens=[*sorted(answers), end], splits=splits)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--parts", type=Path, nargs="+", required=True, help="folders of shards, as in --settings")
-    arguments.add_argument("--settings", type=Mixture.from_json, required=True, help="tokens.mix.NAME, as JSON")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for the mixed rows")
-    args = arguments.parse_args()
-    folders = {folder.name.rpartition("-")[0]: folder for folder in args.parts}
-    unknown = folders.keys() ^ args.settings.parts.keys()
+def mix_parts(parts: list[Path], settings: Mixture, out: Path) -> None:
+    """See `mix`. `parts`: folders of the packed rows of exactly the mixture's parts."""
+    folders = {folder.name.rpartition("-")[0]: folder for folder in parts}
+    unknown = folders.keys() ^ settings.parts.keys()
     if unknown:
         raise UserError(f"--parts: {', '.join(sorted(unknown))}: must be the parts of --settings")
-    mix({name: folders[name] for name in args.settings.parts}, args.settings, args.out)
+    mix({name: folders[name] for name in settings.parts}, settings, out)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(mix_parts)

@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numba import njit
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl
@@ -339,15 +339,5 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
     return write_manifest(out, names, length=length, vocab_size=encoder.vocab_size, end_tokens=ends, splits=splits)
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--dataset", type=Path, required=True, help="folder of the dataset's splits")
-    arguments.add_argument("--tokenizer", type=Path, required=True, help="folder of the tokenizer")
-    arguments.add_argument("--length", type=int, required=True, help="tokens of a row")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for the shards")
-    args = arguments.parse_args()
-    pack(args.dataset, args.tokenizer, args.length, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(pack)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files
 from scripts.common.manifest import NAME, read_manifest, write_manifest
@@ -151,17 +151,12 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
     return manifest
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--tokenizer", type=Path, help="the tokenizer's folder; only from scratch")
-    arguments.add_argument("--seed", type=int, default=0, help="of the first weights; only from scratch")
-    arguments.add_argument("--settings", type=Base.from_json, required=True)
-    arguments.add_argument("--folder", help="where the model lies, in place of `model` of the settings")
-    arguments.add_argument("--out", type=Path, required=True)
-    args = arguments.parse_args()
-    settings = args.settings.model_copy(update={"model": args.folder} if args.folder else {})
-    base(settings, args.seed, args.tokenizer, args.out)
+def make_base(
+    settings: Base, out: Path, tokenizer: Path | None = None, seed: int = 0, folder: str | None = None
+) -> None:
+    """See `base`. `folder`: where the model lies, in place of `model` of the settings."""
+    base(settings.model_copy(update={"model": folder} if folder else {}), seed, tokenizer, out)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(make_base)

@@ -9,11 +9,10 @@ The workflow checks the same when it starts, so that a stage that cannot fit end
 `stagecraft plan` shows all stages in one table, before any data exists (scripts/training/planning/overview.py).
 """
 
-import json
 import logging
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
 from scripts.experiment.layout import PACKED_SPLITS
@@ -26,39 +25,43 @@ from scripts.training.planning.resolved_stage import split_rows
 from scripts.training.planning.states import GIB, disk_warning
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--stage", required=True)
-    arguments.add_argument("--machine", type=Path, required=True)
-    arguments.add_argument("--monitoring", type=Path, required=True)
-    arguments.add_argument("--settings", type=Stage.from_json, required=True)
-    arguments.add_argument("--shape", type=json.loads, help="the model's shape, as the settings have it")
-    arguments.add_argument("--folder", default="", help="the model's folder, where the settings have no shape")
-    arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
-    arguments.add_argument("--shards", type=Path, required=True)
-    arguments.add_argument("--out", type=Path, required=True)
-    args = arguments.parse_args()
-    manifest = read_json(args.shards / "manifest.json")
-    check_validation(args.stage, args.settings, args.shards, manifest)
-    rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
-    machine, monitoring = load_machine(args.machine), load_monitoring(args.monitoring)
-    settings = with_layers(args.settings, args.no_rope_layers)
-    shape = None
-    if args.shape:
-        shape = Shape(**args.shape)
-    elif args.folder:
-        shape = shape_of_folder(Path(args.folder))
-    inputs = PlanInputs(args.stage, settings, machine, shape, *rows, monitoring)
+def plan_file(
+    stage: str,
+    settings: Stage,
+    machine: Path,
+    monitoring: Path,
+    shards: Path,
+    out: Path,
+    shape: dict | None = None,
+    folder: str = "",
+    no_rope_layers: list[int] = [],  # noqa: B006, it is read alone
+) -> None:
+    """Write the plan of a stage to the file `out`.
+
+    Args:
+        shape: the model's, as the settings have it.
+        folder: the model's, where the settings have no shape.
+    """
+    manifest = read_json(shards / "manifest.json")
+    check_validation(stage, settings, shards, manifest)
+    rows = [split_rows(manifest["splits"][split], settings) for split in PACKED_SPLITS]
+    known = None
+    if shape:
+        known = Shape(**shape)
+    elif folder:
+        known = shape_of_folder(Path(folder))
+    settings = with_layers(settings, no_rope_layers)
+    inputs = PlanInputs(stage, settings, load_machine(machine), known, *rows, load_monitoring(monitoring))
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
-    free = free_bytes(args.out) / GIB
+    free = free_bytes(out) / GIB
     result.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), result, free))
-    write_json(args.out, result)
+    write_json(out, result)
     for warning in result.pop("warnings"):
         logging.warning(f"warning: {warning}")
     for key, value in result.items():
         text = f"{value:,}" if isinstance(value, int | float) else value or "unknown"
-        logging.info(f"plan {args.stage}: {key} {text}")
+        logging.info(f"plan {stage}: {key} {text}")
 
 
 if __name__ == "__main__":
-    run(main)
+    run(plan_file)

@@ -12,7 +12,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.deduplicate import deduplicate
+from scripts.corpus.deduplicate import remove_duplicates
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
 from scripts.corpus.similarity.minhash import alike, bands_of, coefficients, sequence_set, sketch
@@ -41,7 +41,7 @@ def deduplicated(folder, sources, out, shards=None):
         signed.append(out.parent / f"{out.name}-signatures/{number}")
         signatures(folder, members, signed[-1])
     with funnel(out) as result:
-        deduplicate(folder, sources, signed, result, out)
+        remove_duplicates(folder, sources, signed, result, out)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -205,7 +205,7 @@ def test_signatures_of_other_documents_are_refused(tmp_path):
     signatures(tmp_path, ["a"], tmp_path / "signed")
     write_filtered(tmp_path, {"a": {"x.py": "three"}})
     with funnel(tmp_path / "third") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a"], [tmp_path / "signed"], result, tmp_path)
+        remove_duplicates(tmp_path, ["a"], [tmp_path / "signed"], result, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])

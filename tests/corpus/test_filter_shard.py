@@ -5,7 +5,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import MADE_FROM, read_manifest
-from scripts.corpus.filter import Member, filter_shard, read_member
+from scripts.corpus.filter import Member, filter_shard
 from scripts.corpus.formats import filter_writer
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS
 from scripts.experiment.settings.corpus import Filter
@@ -109,7 +109,7 @@ def test_an_archive_that_is_missing_or_damaged_is_named_with_what_fetches_it_aga
 
 def test_the_source_of_a_shard_is_read_from_json():
     text = '{"name": "b", "archive": "data/raw/b.tar.zst", "licence": "MIT"}'
-    assert read_member(text).archive.name == "b.tar.zst" and read_member(text).licence == "MIT"
+    assert Member.from_json(text).archive.name == "b.tar.zst" and Member.from_json(text).licence == "MIT"
 
 
 def test_a_shard_of_one_source_has_no_other_manifest_and_its_errors_are_those_of_its_archive(members, tmp_path):

@@ -30,7 +30,7 @@ def chat(*contents: str) -> list[dict]:
 def search(datasets: Path, train: list[str], suites: dict, words: int = 10, common: float = 1) -> dict:
     """The `suites` of overlaps.json."""
     settings = ContaminationSettings.parse({"words": words, "common": common, "suites": suites}, "test")
-    return contamination(datasets, train, settings)["suites"]
+    return contamination(datasets, train, settings, datasets.parent / "overlaps.json")["suites"]
 
 
 class ComposeFolder:

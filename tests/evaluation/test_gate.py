@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.common.cli import given
 from scripts.common.errors import UserError
-from scripts.evaluation.gate import evaluate, main
+from scripts.evaluation.gate import evaluate
+from scripts.evaluation.gate import gate as gate_rule
 from scripts.evaluation.results.gates import verdict
 from scripts.evaluation.results.inputs import gather
 from scripts.experiment.settings.experiment import Experiment
@@ -166,7 +168,7 @@ def test_malformed_manifest_is_a_one_line_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", command(experiment)[2:])
     with pytest.raises(UserError) as refused:
-        main()
+        gate_rule(**given(gate_rule))
     message = str(refused.value)
     assert message.startswith("results/tokens/tokenizer/manifest.json: not a manifest") and "\n" not in message
     assert not (tmp_path / "results/evaluation/gate").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.common.cli import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
@@ -74,7 +75,7 @@ def layout(tmp_path) -> Layout:
 def make(layout: Layout, monkeypatch) -> Path:
     words = ["--results", str(layout.results), "--out", str(layout.cards), "--sources", json.dumps(SOURCES)]
     monkeypatch.setattr("sys.argv", ["cards", *words, "--settings", json.dumps(SETTINGS)])
-    cards.main()
+    cards.cards(**given(cards.cards))
     return layout.cards
 
 

@@ -13,7 +13,7 @@ from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.suites.qa import SUITE
 from scripts.report.content.formatting import interval, number
-from scripts.report.content.wording import summary
+from scripts.report.content.wording import printed_summary
 from scripts.report.page import choose_examples, render, repeats, side_of
 from tests.evaluation.synthetic import (
     SOURCES,
@@ -134,7 +134,7 @@ def test_a_model_that_forgot_is_no_success_however_the_gates_are_met(make_result
     dump(path, evaluation | evaluate(build_experiment(gates), results))
     text = " ".join("".join(Page(html := render(results)).text).split())
     assert "All gates are met, but sft is worse on code" in text
-    shown = summary(read_json(path), results)
+    shown = printed_summary(read_json(path), results)
     assert "sft against pretrain: better on instruct (bits per byte -0." in shown
     assert "sft against pretrain: worse on code (bits per byte +0." in shown
     assert 'class="verdict met-not-secured"' in html

@@ -126,7 +126,8 @@ def counted(*words):
         open('fetches', 'a').write('x')
     return run_dvc(*words)
 pull.run_dvc = counted
-pull.main()
+from scripts.common.cli import given
+pull.pull(**given(pull.pull))
 """
 
 
@@ -246,7 +247,8 @@ def stall(*_):
     print('midway', flush=True)
     time.sleep(600)
 {}
-pull.main()
+from scripts.common.cli import given
+pull.pull(**given(pull.pull))
 """
 STEPS = {
     "in the lock": "call = pull.run_dvc; pull.run_dvc = lambda *words: stall() if 'fetch' in words else call(*words)",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scripts.common.cli import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
@@ -187,11 +188,11 @@ def test_the_command_accepts_the_arguments_of_the_rule(packed, tmp_path, monkeyp
     even = json.dumps({"parts": {"chats": {"weight": 1}, "general": {"weight": 1}}})
     words = ["mix", "--settings", even, "--out", str(tmp_path / "m-64"), "--parts", str(packed["general"])]
     monkeypatch.setattr("sys.argv", [*words, str(packed["chats"])])
-    module.main()
+    module.mix_parts(**given(module.mix_parts))
     assert read_json(tmp_path / "m-64/manifest.json")["splits"]["train"]["parts"].keys() == {"chats", "general"}
     monkeypatch.setattr("sys.argv", words)
     with pytest.raises(UserError, match="--parts: chats: must be the parts of --settings"):
-        module.main()
+        module.mix_parts(**given(module.mix_parts))
 
 
 def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():

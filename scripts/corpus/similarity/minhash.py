@@ -6,7 +6,7 @@
 Words are runs of letters, digits, `_` and non-ASCII bytes, as in BigCode's deduplication of The Stack; a text is the
 set of its sequences of `words` words. A signature holds, for each of many permutations of all sequences, the least one
 that the text has (Broder 1997); of two texts a share of these values is equal that estimates their Jaccard similarity.
-They are kept as hashes of bands: texts with an equal band are candidates, which representatives.py compares exactly.
+They are kept as hashes of bands: texts with an equal band are candidates, which `representatives` compares exactly.
 """
 
 import numpy as np

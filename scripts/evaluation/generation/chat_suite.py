@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from scripts.common.cli import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
-from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.generation.model import load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.evaluation.suites import held_out
 from scripts.experiment.settings.record import Names, check_name, to_dict
@@ -138,8 +139,9 @@ def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSettings, 
 
 
 def main(scorer: Scorer, settings: type[ChatSettings], doc: str) -> None:
-    """The command of such a suite."""
-    parser = arguments(doc, settings)
-    parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    args = parser.parse_args()
-    score(scorer, args.model, args.datasets, args.settings, args.seed, args.out)
+    """The command of such a suite; `settings`: its class."""
+
+    def command(model: Path, datasets: Path, settings: settings, seed: int, out: Path) -> None:
+        score(scorer, model, datasets, settings, seed, out)
+
+    command(**given(command, doc))

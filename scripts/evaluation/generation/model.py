@@ -8,18 +8,15 @@ A model runs on the GPU if there is one, in the precision its weights are saved 
 imported where it is used, as the suites, which import this module, are imported with the settings of an experiment.
 """
 
-import argparse
 import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scripts.common.cli import parser
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.evaluation.generation.examples import Prompt
-from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.suites import Generation
 
 if TYPE_CHECKING:
@@ -54,18 +51,6 @@ class ScoredModel(NamedTuple):
         from scripts.evaluation.generation.transformers_engine import ENGINE, generate
 
         return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
-
-
-def arguments(doc: str, settings: type[Record], seed: bool = True) -> argparse.ArgumentParser:
-    """The command line of a suite: a model folder, its settings and where to write. `settings`: the record of
-    `--settings`; `seed`: whether the suite draws anything."""
-    p = parser(doc)
-    p.add_argument("--model", type=Path, required=True, help="model folder")
-    p.add_argument("--settings", type=settings.from_json, required=True, help="the suite's settings, as JSON")
-    p.add_argument("--out", type=Path, required=True, help="folder for items and scores")
-    if seed:
-        p.add_argument("--seed", type=int, required=True, help="the experiment's seed")
-    return p
 
 
 def load(folder: Path) -> ScoredModel:

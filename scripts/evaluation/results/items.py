@@ -27,7 +27,7 @@ class Documents(NamedTuple):
     ids: list[str]
     languages: np.ndarray  # str [documents]
     columns: np.ndarray  # float64 [documents, models * width]: the suite's columns of each model in turn
-    clusters: np.ndarray  # int [documents]: documents with the same number vary together (clusters.py)
+    clusters: np.ndarray  # int [documents]: documents with the same number vary together (intervals.py)
 
 
 class Item(NamedTuple):

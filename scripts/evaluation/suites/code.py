@@ -21,7 +21,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
-from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.generation.model import load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.evaluation.metrics.scoring import pass_figures, pass_suite
 from scripts.evaluation.suites import About, dataset_of
@@ -180,8 +180,8 @@ def score(
     return sorted(items, key=lambda item: item["id"])
 
 
-def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+def code(model: Path, settings: Settings, seed: int, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter.
 
     A benchmark is named after its file.
 
@@ -207,10 +207,10 @@ def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
         _, style, problem = jobs[number]
         return style == "completion" and end(problem, text) is not None
 
-    model, measured = load(folder), pass_suite(settings.k)
+    loaded, measured = load(model), pass_suite(settings.k)
     prompts = [prompt_of(problem, style) for _, style, problem in jobs]
     generation = Generation(**settings.model_dump(include=GENERATION))
-    completions, engine = model.generate(prompts, generation, seed, finished, "code")
+    completions, engine = loaded.generate(prompts, generation, seed, finished, "code")
     items, scores = [], {}
     for name, benchmark in benchmarks.items():
         of_benchmark = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
@@ -220,13 +220,8 @@ def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
         logging.info(score_line("code", name, measured, scores[name]["all"]))
     hashes = {name: sha256_file(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "sandbox": sandbox.mode}
-    return write_scores(out, folder, items, hashes, scores, **facts)
-
-
-def main() -> None:
-    args = arguments(__doc__, Settings).parse_args()
-    code(args.model, args.settings, args.seed, args.out)
+    return write_scores(out, model, items, hashes, scores, **facts)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(code)

@@ -34,7 +34,7 @@ from scripts.evaluation.code_tasks.answers import (
     write_answers,
 )
 from scripts.evaluation.generation.examples import Prompt
-from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
+from scripts.evaluation.generation.model import ScoredModel, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language, means, score_line, summarize
 from scripts.evaluation.suites import About
 from scripts.experiment.settings.record import Record, check_name, to_dict
@@ -134,41 +134,42 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
 
 def figures(task: Task, completions: list[str]) -> dict[str, float]:
     """The figures of an item but for the likelihood: means over samples."""
-    from scripts.evaluation.metrics import code_completion  # which loads grammars
+    # which loads grammars
+    from scripts.evaluation.metrics.completions import completion_match, edit_similarity, identifier_f1, parses
 
     answer, language = task.answer, task.language
     written = [text for text in completions if text.strip()]
-    parsing = [code_completion.parses(task.before, text, answer, task.after, language) for text in written]
+    parsing = [parses(task.before, text, answer, task.after, language) for text in written]
     return {
-        "completion_match": fmean(code_completion.completion_match(text, answer) for text in completions),
-        "edit_similarity": fmean(code_completion.edit_similarity(text, answer) for text in completions),
-        "identifier_f1": fmean(code_completion.identifier_f1(text, answer, language) for text in completions),
+        "completion_match": fmean(completion_match(text, answer) for text in completions),
+        "edit_similarity": fmean(edit_similarity(text, answer) for text in completions),
+        "identifier_f1": fmean(identifier_f1(text, answer, language) for text in completions),
         "parses": sum(parsing) / len(completions),
         "not_blank": len(written) / len(completions),
     }
 
 
-def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+def completion(model: Path, tasks: Path, settings: Settings, seed: int, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter.
 
     Args:
-        path: file of tasks.
+        tasks: file of listed.
 
     Raises:
         UserError: the tokenizer has no tokens for fill-in-the-middle, or a prompt is too long for the model.
     """
-    tasks = [Task(**record) for record in read_jsonl(path)]
-    model = load(folder)
-    check_form(model, settings, "evaluation.completion")
-    prompts = [prompt_of(task, settings) for task in tasks]
-    likelihoods = answer_likelihoods(model, tasks, prompts)
-    completions, engine = write_answers(model, tasks, prompts, settings, seed, "completion")
+    listed = [Task(**record) for record in read_jsonl(tasks)]
+    loaded = load(model)
+    check_form(loaded, settings, "evaluation.completion")
+    prompts = [prompt_of(task, settings) for task in listed]
+    likelihoods = answer_likelihoods(loaded, listed, prompts)
+    completions, engine = write_answers(loaded, listed, prompts, settings, seed, "completion")
     retrieved = []
     if settings.retrieval:
-        longer = [after_retrieved(task, prompt) for task, prompt in zip(tasks, prompts, strict=True)]
-        retrieved, _ = write_answers(model, tasks, longer, settings, seed, "completion, retrieval")
+        longer = [after_retrieved(task, prompt) for task, prompt in zip(listed, prompts, strict=True)]
+        retrieved, _ = write_answers(loaded, listed, longer, settings, seed, "completion, retrieval")
     items = []
-    for task, prompt, nll, samples in zip(tasks, prompts, likelihoods, completions, strict=True):
+    for task, prompt, nll, samples in zip(listed, prompts, likelihoods, completions, strict=True):
         items.append(
             {
                 "dataset": task.size,
@@ -183,7 +184,7 @@ def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Pat
                 "answer_bytes": len(task.answer.encode()),
             }
         )
-    for item, task, samples in zip(items, tasks, retrieved, strict=False):  # none without retrieval
+    for item, task, samples in zip(items, listed, retrieved, strict=False):  # none without retrieval
         of_retrieval = figures(task, samples)
         item["retrieval"] = {"retrieved": task.retrieved, "written": samples, "figures": of_retrieval}
     scores = {}
@@ -198,16 +199,9 @@ def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Pat
             if subset:
                 sources.setdefault(source, {})[dataset] = summarize(SUITE, subset)
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
-    data = dict.fromkeys(scores, sha256_file(path))
-    return write_scores(out, folder, items, data, scores, **facts)
-
-
-def main() -> None:
-    parser = arguments(__doc__, Settings)
-    parser.add_argument("--tasks", type=Path, required=True, help="file of tasks")
-    args = parser.parse_args()
-    completion(args.model, args.tasks, args.settings, args.seed, args.out)
+    data = dict.fromkeys(scores, sha256_file(tasks))
+    return write_scores(out, model, items, data, scores, **facts)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(completion)

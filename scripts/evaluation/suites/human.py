@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, write_json, write_jsonl
 from scripts.evaluation.metrics.metric import by_language, means, summarize
@@ -207,16 +207,5 @@ def rate(suite: Path, models: list[str], settings: Settings, seed: int, out: Pat
     return result
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--suite", type=Path, required=True, help="folder of the suite, with a folder per model")
-    arguments.add_argument("--models", nargs="+", required=True)
-    arguments.add_argument("--settings", type=Settings.from_json, required=True, help="of, samples, sheets")
-    arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for sheet, key, agreement and scores")
-    args = arguments.parse_args()
-    rate(args.suite, args.models, args.settings, args.seed, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(rate)

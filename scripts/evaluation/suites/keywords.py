@@ -18,7 +18,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.generation.examples import Case, read_cases
-from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.generation.model import load, write_scores
 from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
 from scripts.evaluation.suites import About, dataset_of
 from scripts.experiment.settings.record import Text, to_dict
@@ -72,8 +72,8 @@ def share_mentioned(completions: list[str], case: Case) -> float:
     return fmean(shares)
 
 
-def keywords(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+def keywords(model: Path, settings: Settings, seed: int, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter.
 
     The dataset is named after the file of cases.
 
@@ -82,9 +82,9 @@ def keywords(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     """
     path = Path(settings.cases)
     cases, dataset = read_cases(path), dataset_of(path)
-    model = load(folder)
+    loaded = load(model)
     prompts = [[{"role": "user", "content": case.prompt}] for case in cases]
-    completions, engine = model.generate(prompts, settings, seed, label="keywords")
+    completions, engine = loaded.generate(prompts, settings, seed, label="keywords")
     items = [
         {
             "dataset": dataset,
@@ -100,13 +100,8 @@ def keywords(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     scores = {dataset: by_language(items, lambda subset: summarize(SUITE, subset))}
     logging.info(score_line("keywords", dataset, SUITE, scores[dataset]["all"]))
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}}
-    return write_scores(out, folder, items, {dataset: sha256_file(path)}, scores, **facts)
-
-
-def main() -> None:
-    args = arguments(__doc__, Settings).parse_args()
-    keywords(args.model, args.settings, args.seed, args.out)
+    return write_scores(out, model, items, {dataset: sha256_file(path)}, scores, **facts)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(keywords)

@@ -21,7 +21,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
-from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
+from scripts.evaluation.generation.model import device_name, load, model_and_environment
 from scripts.evaluation.results.intervals import content_seed, median_interval
 from scripts.evaluation.suites import About
 from scripts.experiment.settings.record import Record, Text, to_dict
@@ -167,7 +167,7 @@ def read_latency(folder: Path, tokens: int, confidence: float) -> dict:
     return found
 
 
-def latency(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
+def latency(model: Path, settings: Settings, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst`, the runs, and `scores.json`, and return the latter. Raises UserError: the model's files
     do not match their manifest, or see `time_runs`."""
     import torch
@@ -178,26 +178,21 @@ def latency(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     if reason:
         logging.info(f"latency: not applicable: {reason}")
     else:
-        model = load(folder).model
-        runs = time_runs(model, settings, seed)
+        loaded = load(model).model
+        runs = time_runs(loaded, settings, seed)
         conditions = {
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "attention": model.config._attn_implementation,
+            "dtype": str(loaded.dtype).removeprefix("torch."),
+            "attention": loaded.config._attn_implementation,
             "threads": torch.get_num_threads(),
         }
         measured = {"figures": figures(runs, settings.new_tokens), "conditions": conditions}
         logging.info(f"latency: {measured['figures']['tokens_per_second']['value']:.1f} tokens/s")
     facts = {"engine": ENGINE, "settings": to_dict(settings) | {"seed": seed}, "not_applicable": reason}
-    result = {**model_and_environment(folder), **facts, **measured}
+    result = {**model_and_environment(model), **facts, **measured}
     write_jsonl(out / "items.jsonl.zst", runs)
     write_json(out / "scores.json", result)
     return result
 
 
-def main() -> None:
-    args = arguments(__doc__, Settings).parse_args()
-    latency(args.model, args.settings, args.seed, args.out)
-
-
 if __name__ == "__main__":
-    run(main)
+    run(latency)

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
+from scripts.evaluation.generation.model import ScoredModel, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
 from scripts.evaluation.suites import About, files_below
 from scripts.experiment.settings.record import Names, Record, Text, to_dict
@@ -238,8 +238,8 @@ def run_harness(
     return logged
 
 
-def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+def evaluate(model: Path, settings: Settings, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter.
 
     Each entry of `tasks` is a dataset; the tasks of a group are its `language`s.
 
@@ -255,10 +255,10 @@ def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
     tasks = {name: load_tasks(name, include_path) for name in dict.fromkeys(names.values())}
     metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}
-    model = load(folder)
+    loaded = load(model)
     for subset in tasks.values():
-        check_prompts(folder, subset, settings)
-    logged = run_harness(model, tasks, task_manager(include_path, include_path is None), settings)
+        check_prompts(model, subset, settings)
+    logged = run_harness(loaded, tasks, task_manager(include_path, include_path is None), settings)
     items, scores, data = [], {}, {}
     for entry, name in names.items():
         rows = []
@@ -276,13 +276,8 @@ def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
         chosen[entry] = {task: ",".join(both) for task, both in of_entry.items()}
     engine = {"name": "lm-eval with transformers", "version": lm_eval.__version__}
     facts = {"engine": engine, "settings": to_dict(settings), "task_metrics": chosen}
-    return write_scores(out, folder, items, data, scores, **facts)
-
-
-def main() -> None:
-    args = arguments(__doc__, Settings, seed=False).parse_args()
-    evaluate(args.model, args.settings, args.out)
+    return write_scores(out, model, items, data, scores, **facts)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(evaluate)

@@ -26,7 +26,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
-from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
+from scripts.evaluation.generation.model import ScoredModel, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language
 from scripts.evaluation.suites import About, held_out
 from scripts.experiment.settings.record import Record, Unique, check_name
@@ -163,15 +163,15 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     return items
 
 
-def perplexity(folder: Path, datasets: Path, settings: Settings, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter. Raises UserError: a
+def perplexity(model: Path, datasets: Path, settings: Settings, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter. Raises UserError: a
     dataset does not exist or has no test example, or files do not match their manifest."""
     hashes = test_hashes(datasets, settings.datasets, "perplexity")
-    model = load(folder)
+    loaded = load(model)
     items, scores = [], {}
     for dataset in settings.datasets:
         path = datasets / dataset / "test.jsonl.zst"
-        of_dataset = score_dataset(model, dataset, path, settings)
+        of_dataset = score_dataset(loaded, dataset, path, settings)
         scores[dataset] = by_language(of_dataset, summary)
         items += of_dataset
         total = scores[dataset]["all"]
@@ -179,15 +179,8 @@ def perplexity(folder: Path, datasets: Path, settings: Settings, out: Path) -> d
             f"perplexity {dataset}: {total['bits_per_byte']:.2f} bits/byte over {total['documents']:,} documents"
             f" (perplexity {total['perplexity']:.2f}, {total['tokens']:,} tokens)"
         )
-    return write_scores(out, folder, items, hashes, scores)
-
-
-def main() -> None:
-    parser = arguments(__doc__, Settings, seed=False)
-    parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    args = parser.parse_args()
-    perplexity(args.model, args.datasets, args.settings, args.out)
+    return write_scores(out, model, items, hashes, scores)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(perplexity)

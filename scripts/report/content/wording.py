@@ -135,7 +135,7 @@ def contamination(words: int, rows: list[dict]) -> str:
     return f"{how_many} {words} words in a row with the training data.{rest}"
 
 
-def summary(evaluation: dict, results: Path) -> str:
+def printed_summary(evaluation: dict, results: Path) -> str:
     """Lines for a terminal: the answer, the gates, what was gained and lost, the verdict, the report's path."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
     rows += [

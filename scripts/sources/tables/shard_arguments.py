@@ -3,9 +3,7 @@
 --sources '{"name": "zstd", "kind": "git", "pin": "9d1b..."}' ... --locations https://example.org/zstd.git ...
 """
 
-import json
 import logging
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,15 +13,9 @@ from scripts.sources.tables.sources_table import PinnedSource
 Made = TypeVar("Made")
 
 
-def add_source_arguments(arguments: ArgumentParser) -> None:
-    """Add the arguments from which `given_sources` reads the sources of a job."""
-    arguments.add_argument("--sources", type=json.loads, nargs="+", required=True, help="JSON each: name, kind, pin")
-    arguments.add_argument("--locations", nargs="+", required=True, help="of each source, as in the sources table")
-
-
-def given_sources(args: Namespace) -> list[PinnedSource]:
-    """The sources that a job's arguments name."""
-    pairs = zip(args.sources, args.locations, strict=True)
+def given_sources(sources: list[dict], locations: list[str]) -> list[PinnedSource]:
+    """The sources that a job's arguments name: name, kind and pin of each, and where it is."""
+    pairs = zip(sources, locations, strict=True)
     return [PinnedSource.model_validate({**source, "location": location}) for source, location in pairs]
 
 

@@ -3,7 +3,7 @@
 budget = stage_budget(settings, shape, machine, Batch(micro=1, accumulation=16))
 budget.gpu["logits"], budget.total     # bytes
 
-All of it follows from closed forms: of the model states (memory.py) and of what a pass keeps alive.
+All of it follows from closed forms: of the model states (states.py) and of what a pass keeps alive.
 
 A pass has five phases, and the peak is in one of them: the layers forward, the loss, the backward pass through the
 head, through the last layer, and through the embedding. Checkpointed layers keep their input alone; all others what

@@ -6,7 +6,8 @@
     sdpa                else, and always in float32, which the flash kernels would compute in bf16
     eager               where no other one is right
 
-What is wrong for a model is tried on a twin of it (architecture.py).
+What is wrong for a model is tried on a tiny twin of it, in a child process (scripts/training/model/kernel_trials.py),
+and cached. Any architecture that transformers knows is tried like this; nothing here or there names one.
 The workflow prints `kernels_line` before its first job; a stage decides by the same functions and logs the outcome.
 """
 
