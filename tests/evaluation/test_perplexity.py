@@ -115,7 +115,7 @@ def test_the_log_has_a_rounded_line_per_dataset(model_folder, datasets, tmp_path
     caplog.set_level("INFO")
     result = perplexity(model_folder, datasets, SETTINGS, tmp_path / "tiny")
     score = result["scores"]["code"]["all"]
-    assert f"perplexity code: {score['bits_per_byte']:.2f} bits/byte over 24 documents" in caplog.text
+    assert f"bits per byte {score['bits_per_byte']:.3f} over 24 documents" in caplog.text
 
 
 def test_two_runs_give_the_same_bytes(model_folder, datasets, tmp_path):

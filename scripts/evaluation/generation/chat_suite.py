@@ -5,7 +5,6 @@
 A suite says what it measures of the completions; its settings, generation, items and scores are the same for all.
 """
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
 from scripts.evaluation.generation.model import load, write_scores
-from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
+from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.suites import held_out
 from scripts.experiment.settings.record import Names, check_name, to_dict
 from scripts.experiment.settings.suites import Generation
@@ -129,13 +128,8 @@ def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSettings, 
         }
         for (dataset, chat, _), (prompt, reference), samples in zip(chats, pairs, completions, strict=True)
     ]
-    scores = {}
-    for dataset in settings.datasets:
-        of_dataset = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = by_language(of_dataset, lambda subset: summarize(scorer.suite, subset))
-        logging.info(score_line(scorer.name, dataset, scorer.suite, scores[dataset]["all"]))
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, **scorer.facts(items)}
-    return write_scores(out, folder, items, hashes, scores, **facts)
+    return write_scores(scorer.name, scorer.suite, out, folder, items, hashes, **facts)
 
 
 def main(scorer: Scorer, settings: type[ChatSettings], doc: str) -> None:

@@ -2,12 +2,13 @@
 
     model = load(Path("results/training/base"))
     completions, engine = model.generate(["def add(a, b):\\n"], settings, seed=42)
-    write_scores(out, model.folder, items, hashes, scores, engine=engine)
+    write_scores("qa", SUITE, out, model.folder, items, hashes, engine=engine)
 
 A model runs on the GPU if there is one, in the precision its weights are saved in, else on the CPU in float32. torch is
 imported where it is used, as the suites, which import this module, are imported with the settings of an experiment.
 """
 
+import logging
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.evaluation.generation.examples import Prompt
+from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.experiment.settings.suites import Generation
 
 if TYPE_CHECKING:
@@ -99,14 +101,22 @@ def model_and_environment(folder: Path) -> dict:
     }
 
 
-def write_scores(out: Path, folder: Path, items: list[dict], data: dict[str, str], scores: dict, **facts) -> dict:
-    """Write `items.jsonl.zst` and `scores.json`, and return the latter.
+def write_scores(
+    name: str, suite: Suite, out: Path, folder: Path, items: list[dict], data: dict[str, str], **facts
+) -> dict:
+    """Write `items.jsonl.zst` and `scores.json`, and return the latter; log a line for each dataset.
 
     Args:
+        name: of the suite.
         folder: of the model.
         data: the sha256 of each dataset's file.
         facts: further content of scores.json, e.g. `engine` and `settings`.
     """
+    scores = {}
+    for dataset in data:
+        of_dataset = [item for item in items if item["dataset"] == dataset]
+        scores[dataset] = by_language(of_dataset, lambda subset: summarize(suite, subset))
+        logging.info(score_line(name, dataset, suite, scores[dataset]["all"]))
     write_jsonl(out / "items.jsonl.zst", items)
     result = {**model_and_environment(folder), "data": data, "scores": scores, **facts}
     write_json(out / "scores.json", result)

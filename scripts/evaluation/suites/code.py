@@ -8,7 +8,6 @@ sample is run under the problem's tests (scripts/judge/judge.py). A sample that 
 failed; if the tests or the sandbox are at fault, the benchmark is not measured. The counts of each outcome tell which.
 """
 
-import logging
 import re
 from itertools import chain
 from pathlib import Path
@@ -22,7 +21,7 @@ from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.generation.model import load, write_scores
-from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
+from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.scoring import pass_figures, pass_suite
 from scripts.evaluation.suites import About, dataset_of
 from scripts.experiment.layout import Layout
@@ -207,20 +206,17 @@ def code(model: Path, settings: Settings, seed: int, out: Path) -> dict:
         _, style, problem = jobs[number]
         return style == "completion" and end(problem, text) is not None
 
-    loaded, measured = load(model), pass_suite(settings.k)
+    loaded = load(model)
     prompts = [prompt_of(problem, style) for _, style, problem in jobs]
     generation = Generation(**settings.model_dump(include=GENERATION))
     completions, engine = loaded.generate(prompts, generation, seed, finished, "code")
-    items, scores = [], {}
+    items = []
     for name, benchmark in benchmarks.items():
         of_benchmark = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
-        rows = score(name, benchmark, problems[name], of_benchmark, judge, settings.k)
-        scores[name] = by_language(rows, lambda subset: summarize(measured, subset))
-        items += rows
-        logging.info(score_line("code", name, measured, scores[name]["all"]))
+        items += score(name, benchmark, problems[name], of_benchmark, judge, settings.k)
     hashes = {name: sha256_file(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "sandbox": sandbox.mode}
-    return write_scores(out, model, items, hashes, scores, **facts)
+    return write_scores("code", pass_suite(settings.k), out, model, items, hashes, **facts)
 
 
 if __name__ == "__main__":

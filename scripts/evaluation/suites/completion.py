@@ -13,7 +13,6 @@ completion has left the region. A plain continuation cannot know where to stop a
 (scripts/evaluation/code_tasks/answers.py). Metrics: scripts/evaluation/metrics/completions.py.
 """
 
-import logging
 import math
 from pathlib import Path
 from statistics import fmean
@@ -35,7 +34,7 @@ from scripts.evaluation.code_tasks.answers import (
 )
 from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import ScoredModel, load, write_scores
-from scripts.evaluation.metrics.metric import Metric, Suite, by_language, means, score_line, summarize
+from scripts.evaluation.metrics.metric import Metric, Suite, means, summarize
 from scripts.evaluation.suites import About
 from scripts.experiment.settings.record import Record, check_name, to_dict
 from scripts.experiment.settings.suites import InPlace
@@ -187,20 +186,14 @@ def completion(model: Path, tasks: Path, settings: Settings, seed: int, out: Pat
     for item, task, samples in zip(items, listed, retrieved, strict=False):  # none without retrieval
         of_retrieval = figures(task, samples)
         item["retrieval"] = {"retrieved": task.retrieved, "written": samples, "figures": of_retrieval}
-    scores = {}
-    for dataset in SIZES:
-        of_dataset = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = by_language(of_dataset, lambda subset: summarize(SUITE, subset))
-        logging.info(score_line("completion", dataset, SUITE, scores[dataset]["all"]))
     sources = {}
-    for dataset in scores:
+    for dataset in SIZES:
         for source in sorted({item["source"] for item in items}):
             subset = [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]
             if subset:
                 sources.setdefault(source, {})[dataset] = summarize(SUITE, subset)
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
-    data = dict.fromkeys(scores, sha256_file(tasks))
-    return write_scores(out, model, items, data, scores, **facts)
+    return write_scores("completion", SUITE, out, model, items, dict.fromkeys(SIZES, sha256_file(tasks)), **facts)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 say that the code works.
 """
 
-import logging
 from pathlib import Path
 from statistics import fmean
 
@@ -19,7 +18,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.generation.examples import Case, read_cases
 from scripts.evaluation.generation.model import load, write_scores
-from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
+from scripts.evaluation.metrics.metric import means
 from scripts.evaluation.suites import About, dataset_of
 from scripts.experiment.settings.record import Text, to_dict
 from scripts.experiment.settings.suites import Generation
@@ -97,10 +96,8 @@ def keywords(model: Path, settings: Settings, seed: int, out: Path) -> dict:
         }
         for case, samples in zip(cases, completions, strict=True)
     ]
-    scores = {dataset: by_language(items, lambda subset: summarize(SUITE, subset))}
-    logging.info(score_line("keywords", dataset, SUITE, scores[dataset]["all"]))
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}}
-    return write_scores(out, model, items, {dataset: sha256_file(path)}, scores, **facts)
+    return write_scores("keywords", SUITE, out, model, items, {dataset: sha256_file(path)}, **facts)
 
 
 if __name__ == "__main__":

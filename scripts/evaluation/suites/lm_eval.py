@@ -21,7 +21,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.evaluation.generation.model import ScoredModel, load, write_scores
-from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
+from scripts.evaluation.metrics.metric import means
 from scripts.evaluation.suites import About, files_below
 from scripts.experiment.settings.record import Names, Record, Text, to_dict
 
@@ -259,7 +259,7 @@ def evaluate(model: Path, settings: Settings, out: Path) -> dict:
     for subset in tasks.values():
         check_prompts(model, subset, settings)
     logged = run_harness(loaded, tasks, task_manager(include_path, include_path is None), settings)
-    items, scores, data = [], {}, {}
+    items, data = [], {}
     for entry, name in names.items():
         rows = []
         for task, (metric, kind) in metrics[entry].items():
@@ -268,15 +268,13 @@ def evaluate(model: Path, settings: Settings, out: Path) -> dict:
                     rows.append(item_of(entry, task, sample, metric, len(tasks[name]) > 1))
         content = sorted([row["id"], *row.pop("content")] for row in rows)
         data[entry] = hashlib.sha256(repr(content).encode()).hexdigest()
-        scores[entry] = by_language(rows, lambda subset: summarize(SUITE, subset))
-        logging.info(score_line("lm_eval", entry, SUITE, scores[entry]["all"]))
         items += rows
     chosen = {}
     for entry, of_entry in metrics.items():
         chosen[entry] = {task: ",".join(both) for task, both in of_entry.items()}
     engine = {"name": "lm-eval with transformers", "version": lm_eval.__version__}
     facts = {"engine": engine, "settings": to_dict(settings), "task_metrics": chosen}
-    return write_scores(out, model, items, data, scores, **facts)
+    return write_scores("lm_eval", SUITE, out, model, items, data, **facts)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ With `retrieval` the examples of some datasets are scored a second time, each wi
 that BM25 finds for what stands before it: what retrieval alone would give, and what it gives a tuned model.
 """
 
-import logging
 import math
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +26,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
 from scripts.evaluation.generation.model import ScoredModel, load, write_scores
-from scripts.evaluation.metrics.metric import Metric, Suite, by_language
+from scripts.evaluation.metrics.metric import Metric, Suite
 from scripts.evaluation.suites import About, held_out
 from scripts.experiment.settings.record import Record, Unique, check_name
 
@@ -105,25 +104,6 @@ def small(settings: Settings, items: int) -> dict:
     return {"documents": items}
 
 
-def summary(items: list[dict]) -> dict:
-    """`{"documents", "tokens", "bytes", "perplexity", "bits_per_byte"}` over items. Raises UserError: nothing was
-    scored, or the model is broken."""
-    nll, tokens = sum(item["nll"] for item in items), sum(item["tokens"] for item in items)
-    size = sum(item["bytes"] for item in items)
-    place = f"dataset {items[0]['dataset']}"
-    if not size:
-        raise UserError(f"{place}: its test examples hold no text to score; see corpus.filter and corpus.compose")
-    if not nll / tokens < 700:  # exp overflows at 710
-        raise UserError(f"{place}: the mean loss is {nll / tokens}; the model has diverged, lower its learning rate")
-    return {
-        "documents": len(items),
-        "tokens": tokens,
-        "bytes": size,
-        "perplexity": math.exp(nll / tokens),
-        "bits_per_byte": nll / math.log(2) / size,
-    }
-
-
 def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settings) -> list[dict]:
     """The items of one dataset, sorted by id."""
     from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood
@@ -160,26 +140,24 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
         item = {"dataset": dataset, "id": example["id"], "language": example["language"]}
         item |= {"nll": float(nll[place]), "tokens": int(tokens[place]), "bytes": int(byte_counts[place])}
         items.append(item | {name: values[place].item() for name, values in further.items()})
+    if not byte_counts.sum():
+        raise UserError(
+            f"dataset {dataset}: its test examples hold no text to score; see corpus.filter, corpus.compose"
+        )
+    loss = nll.sum() / tokens.sum()
+    if not loss < 700:  # exp overflows at 710
+        raise UserError(f"dataset {dataset}: the mean loss is {loss}; the model has diverged, lower its learning rate")
     return items
 
 
 def perplexity(model: Path, datasets: Path, settings: Settings, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter. Raises UserError: a
-    dataset does not exist or has no test example, or files do not match their manifest."""
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter. Raises UserError: a dataset
+    does not exist or has no test example, or files do not match their manifest."""
     hashes = test_hashes(datasets, settings.datasets, "perplexity")
-    loaded = load(model)
-    items, scores = [], {}
+    loaded, items = load(model), []
     for dataset in settings.datasets:
-        path = datasets / dataset / "test.jsonl.zst"
-        of_dataset = score_dataset(loaded, dataset, path, settings)
-        scores[dataset] = by_language(of_dataset, summary)
-        items += of_dataset
-        total = scores[dataset]["all"]
-        logging.info(
-            f"perplexity {dataset}: {total['bits_per_byte']:.2f} bits/byte over {total['documents']:,} documents"
-            f" (perplexity {total['perplexity']:.2f}, {total['tokens']:,} tokens)"
-        )
-    return write_scores(out, model, items, hashes, scores)
+        items += score_dataset(loaded, dataset, datasets / dataset / "test.jsonl.zst", settings)
+    return write_scores("perplexity", SUITE, out, model, items, hashes)
 
 
 if __name__ == "__main__":
