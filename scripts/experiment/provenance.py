@@ -33,40 +33,6 @@ from scripts.common.files import read_json_or_empty, seal, write_json
 from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.machine_files import read_yaml
 
-
-def run_dvc(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, errors="replace")
-
-
-def cache_folder() -> Path:
-    """The folder of DVC's cache. Raises UserError: this is no DVC repository, or its configuration is broken."""
-    result = run_dvc("cache", "dir")
-    if result.returncode:
-        raise UserError(f"dvc cache dir: {' '.join(result.stderr.split())}")
-    return Path(result.stdout.strip())
-
-
-def cache_object(cache: Path, md5: str) -> Path:
-    """Where DVC 3 keeps the file with this md5."""
-    return cache / "files" / "md5" / md5[:2] / md5[2:]
-
-
-def repair_command(files: list[str]) -> str | None:
-    """The command that downloads published files again, past a corrupt cache; None if none of them was published.
-
-    `dvc pull` alone trusts its cache: it would deliver a corrupt file from there again.
-    """
-    md5s = {}
-    for pointer in sorted(Path("data").glob("*.dvc")):
-        md5s |= {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"]}
-    files = [file for file in files if file in md5s]
-    if not files:
-        return None
-    cache = cache_folder()
-    objects = [str(cache_object(cache, md5s[file])) for file in files]
-    return f"rm -f {shlex.join([*files, *objects])} && dvc pull {shlex.join(files)}"
-
-
 SUFFIX = ".provenance.json"
 # top folders of what jobs make; `work` and `logs` of a results root hold no results
 FOLDERS = ("results", "data/raw")
@@ -274,3 +240,36 @@ class Index:
     def of(self, output: str) -> Provenance | None:
         """The provenance of the job that made a declared output; None where there is none that can be read."""
         return self.jobs.get(self.owners.get(output, Path()))
+
+
+def run_dvc(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, errors="replace")
+
+
+def cache_folder() -> Path:
+    """The folder of DVC's cache. Raises UserError: this is no DVC repository, or its configuration is broken."""
+    result = run_dvc("cache", "dir")
+    if result.returncode:
+        raise UserError(f"dvc cache dir: {' '.join(result.stderr.split())}")
+    return Path(result.stdout.strip())
+
+
+def cache_object(cache: Path, md5: str) -> Path:
+    """Where DVC 3 keeps the file with this md5."""
+    return cache / "files" / "md5" / md5[:2] / md5[2:]
+
+
+def repair_command(files: list[str]) -> str | None:
+    """The command that downloads published files again, past a corrupt cache; None if none of them was published.
+
+    `dvc pull` alone trusts its cache: it would deliver a corrupt file from there again.
+    """
+    md5s = {}
+    for pointer in sorted(Path("data").glob("*.dvc")):
+        md5s |= {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"]}
+    files = [file for file in files if file in md5s]
+    if not files:
+        return None
+    cache = cache_folder()
+    objects = [str(cache_object(cache, md5s[file])) for file in files]
+    return f"rm -f {shlex.join([*files, *objects])} && dvc pull {shlex.join(files)}"

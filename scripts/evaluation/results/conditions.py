@@ -32,6 +32,17 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 
 METRIC = "bits_per_byte"
+COMPRESSORS = {"compressor": "compressor", "compressor_trained": "compressor + training data"}
+RETRIEVAL = " + retrieval"  # behind the name of a model
+ANSWERS = {  # by name, the advice in words
+    "both": "Do both.",
+    "retrieve": "Retrieve; fine-tuning is not shown to add to it.",
+    "fine-tune": "Fine-tune; retrieval is not shown to add to it.",
+    "neither": "Do neither: both make it worse.",
+    "cannot tell": "So few files cannot tell which helps.",
+    "fine-tuning helps": "Fine-tuning helps.",
+    "fine-tuning harms": "Fine-tuning harms.",
+}
 
 
 def with_baselines(documents: Documents, items: dict[str, dict]) -> Documents:
@@ -87,19 +98,6 @@ def also_met_by(gate: GateResult, baselines: dict) -> dict[str, list[str]]:
         return {}
     names = [name for name, score in scores.items() if on_side(score["value"], gate.side, gate.bound)]
     return {"also_met_by": names} if names else {}
-
-
-COMPRESSORS = {"compressor": "compressor", "compressor_trained": "compressor + training data"}
-RETRIEVAL = " + retrieval"  # behind the name of a model
-ANSWERS = {  # by name, the advice in words
-    "both": "Do both.",
-    "retrieve": "Retrieve; fine-tuning is not shown to add to it.",
-    "fine-tune": "Fine-tune; retrieval is not shown to add to it.",
-    "neither": "Do neither: both make it worse.",
-    "cannot tell": "So few files cannot tell which helps.",
-    "fine-tuning helps": "Fine-tuning helps.",
-    "fine-tuning harms": "Fine-tuning harms.",
-}
 
 
 def question_of(experiment: Experiment) -> tuple[str, str] | None:

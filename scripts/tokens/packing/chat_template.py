@@ -24,64 +24,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from scripts.common.errors import UserError
 from scripts.tokens.packing.tokenizer_files import TokenizerFiles
 
+# limits of the process that renders a template first, and the chats that it renders
 SECONDS = 5
 MEMORY = 512 << 20  # bytes
 CHATS = (("user", "assistant"), ("system", "user", "assistant"), ("user", "assistant", "user", "assistant"))
-
-
-def probe(source: str, tokens: dict[str, str], place: str) -> None:
-    """Render the template for a few chats in a child process.
-
-    Args:
-        tokens: name → text of the control tokens that the template may use.
-        place: the folder or file that the template is in, for errors.
-
-    Raises:
-        UserError: it takes too long or too much memory, or it fails otherwise than by refusing the roles.
-    """
-    command = [sys.executable, "-m", "scripts.tokens.packing.chat_template"]
-    given = json.dumps({"source": source, "tokens": tokens})
-    try:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=4 * SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{place}: chat template: it does not end within {SECONDS} seconds") from None
-    if done.returncode < 0:
-        raise UserError(f"{place}: chat template: it does not end within {SECONDS} seconds")
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it failed"])[-1]
-        raise UserError(f"{place}: chat template: {last}")
-
-
-def main() -> None:
-    import jinja2
-
-    from scripts.tokens.packing.chat_template import environment_of
-
-    given = json.loads(sys.stdin.read())
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    try:
-        template = environment_of(given["tokens"]).from_string(given["source"])
-        for roles in CHATS:
-            messages = [{"role": role, "content": "text"} for role in roles]
-            try:
-                template.render(messages=messages, add_generation_prompt=False)
-            except jinja2.TemplateRuntimeError:
-                raise
-            except jinja2.TemplateError:  # it may refuse some roles
-                continue
-    except MemoryError:
-        sys.exit(f"it takes more than {MEMORY >> 20} MiB")
-    except RecursionError:
-        sys.exit("it calls itself without an end")
-    except Exception as error:
-        sys.exit(f"{type(error).__name__}: {error}")
-
-
-if __name__ == "__main__":
-    main()
-
-
 DATE = date(2024, 7, 26)
 # A content's placeholder: private-use characters, which no template contains, between blanks that a template may trim.
 PLACEHOLDER = "\t \ue000{}\ue001 \t"
@@ -151,6 +97,29 @@ def template_source(files: TokenizerFiles) -> str | None:
     if isinstance(source, str):
         return source
     return None
+
+
+def probe(source: str, tokens: dict[str, str], place: str) -> None:
+    """Render the template for a few chats in a child process.
+
+    Args:
+        tokens: name → text of the control tokens that the template may use.
+        place: the folder or file that the template is in, for errors.
+
+    Raises:
+        UserError: it takes too long or too much memory, or it fails otherwise than by refusing the roles.
+    """
+    command = [sys.executable, "-m", "scripts.tokens.packing.chat_template"]
+    given = json.dumps({"source": source, "tokens": tokens})
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=4 * SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{place}: chat template: it does not end within {SECONDS} seconds") from None
+    if done.returncode < 0:
+        raise UserError(f"{place}: chat template: it does not end within {SECONDS} seconds")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it failed"])[-1]
+        raise UserError(f"{place}: chat template: {last}")
 
 
 class ChatTemplate:
@@ -253,3 +222,30 @@ class ChatTemplate:
         if rendered == PLACED.sub(content, self.texts[roles]):
             return ""
         return f"{self.folder}: chat template: it rewrites what is said in this chat, or writes it elsewhere"
+
+
+def main() -> None:
+    """Render the template of standard input, within limits; what is wrong is the last line of standard error."""
+    given = json.loads(sys.stdin.read())
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    try:
+        template = environment_of(given["tokens"]).from_string(given["source"])
+        for roles in CHATS:
+            messages = [{"role": role, "content": "text"} for role in roles]
+            try:
+                template.render(messages=messages, add_generation_prompt=False)
+            except jinja2.TemplateRuntimeError:
+                raise
+            except jinja2.TemplateError:  # it may refuse some roles
+                continue
+    except MemoryError:
+        sys.exit(f"it takes more than {MEMORY >> 20} MiB")
+    except RecursionError:
+        sys.exit("it calls itself without an end")
+    except Exception as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -45,7 +45,7 @@ class Architecture(Record):
     """The outcome of the trials.
 
     Attributes:
-        wrong: kernel \u2192 why it is not right on packed rows; empty where it is right.
+        wrong: kernel → why it is not right on packed rows; empty where it is right.
         wrong_unpacked: the same with one document in a row.
         linear: names of the linear layers that can get an adapter.
         own_loss: why the model must compute its loss itself, and not in chunks; empty if it need not.
