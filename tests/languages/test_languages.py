@@ -124,6 +124,7 @@ def test_all_languages_are_read_by_default_and_formats_of_data_where_they_are_na
     assert (
         not {
             ".eps",
+            ".pro",
             ".nb",
             ".tmpl",
             ".mod",

@@ -208,7 +208,7 @@ def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
         raise UserError("; ".join(unreadable))
     files = sum(clones_files(clones).values())
     if files < LEAST:
-        raise UserError(f"{folder}: {files} files of code; at least {LEAST} are needed to train and to hold some out")
+        raise UserError(f"{folder}: files of code: {files}; at least {LEAST} are needed to train and to hold some out")
     for line in unreadable:
         print(f"warning: left out: {line}")
     for clone in clones:

@@ -124,7 +124,7 @@ def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
 def test_few_files_are_warned_of_and_too_few_refused(tmp_path, capsys):
     start(repository(tmp_path / "small", 36), "local")
     assert "warning: fewer than 12 held-out files tell little; add repositories" in capsys.readouterr().out
-    with pytest.raises(UserError, match="tiny: 3 files of code; at least 30 are needed to train and to hold some out"):
+    with pytest.raises(UserError, match="tiny: files of code: 3; at least 30 are needed to train and to hold some out"):
         start(repository(tmp_path / "tiny", 3), "local")
     assert not Path("config/tiny.yaml").exists() and not Path("config/tiny.tsv").exists()
 
