@@ -22,7 +22,7 @@ rule pull:
         "../envs/stagecraft.yaml"
     resources:
         # the first of these jobs to come fetches what all need in one DVC call; no param, as it decides nothing else
-        archives=by_file("--all", *PULLED),
+        archives=by_file("--names", *PULLED),
     params:
         kind=lambda wildcards: SOURCES[SOURCE_FILES.fetch_shards[wildcards.archive][0]].kind,
         pin=lambda wildcards: SOURCES[SOURCE_FILES.fetch_shards[wildcards.archive][0]].pin,

@@ -1,37 +1,32 @@
-"""The command line of every script: an argument parser, log lines with the time, one-line errors for users.
+"""How every script runs: log lines with the time, one-line errors for users.
 
-A script ends with `if __name__ == "__main__": run(pack)`: the parameters of the function are the script's options.
+A script ends with `if __name__ == "__main__": run(command(pack))`: the parameters of its function are its options
+(scripts/common/options.py).
 """
 
-import argparse
 import codecs
 import gc
-import inspect
-import json
 import locale
 import logging
 import os
 import sys
-import types
-import typing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.disk import disk_fault
 from scripts.common.errors import UserError, error_line
 
 
-def run(main: Callable[..., object]) -> None:
-    """Set up logging and call `main`, with what the command line gives for its parameters; a UserError or a full disk
-    ends as one line, a bug keeps its traceback."""
+def run(main: Callable[[], object]) -> None:
+    """Set up logging and call `main`; a UserError or a full disk ends as one line, a bug keeps its traceback."""
     use_utf_8()
     gc.freeze()  # what was imported is not searched, neither now nor when the process ends
     gc.enable()  # scripts/__init__.py switched it off
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     leave_out_what_libraries_say()
     try:
-        main(**given(main) if inspect.signature(main).parameters else {})
+        main()
     except UserError as error:
         sys.exit(error_line(error))
     except OSError as error:
@@ -71,35 +66,3 @@ def validation_line(error: ValueError) -> str | None:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"]) or "the value"
     return f"{key}: {first['msg']}"
-
-
-def given(function: Callable[..., object], doc: str | None = None) -> dict[str, object]:
-    """What the command line gives for the parameters of a script's function: `--out` for `out: Path`.
-
-    A list takes several values, a bool none; a dict, and a record that has `from_json`, take JSON. What has no default
-    is required. `doc`: the help, by default the docstring of the function's module.
-    """
-    command = parser(doc or inspect.getmodule(function).__doc__)
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind, options = parameter.annotation, {"default": parameter.default}
-        if parameter.default is parameter.empty:
-            options = {"required": True}
-        if isinstance(kind, types.UnionType):  # with None
-            kind = typing.get_args(kind)[0]
-        if typing.get_origin(kind) in (list, Sequence):
-            kind, options["nargs"] = typing.get_args(kind)[0], "*"
-        if kind is bool:
-            options["action"] = "store_true"
-        else:
-            options["type"] = (
-                json.loads if typing.get_origin(kind) or kind is dict else getattr(kind, "from_json", kind)
-            )
-        command.add_argument(f"--{name.replace('_', '-')}", **options)
-    return vars(command.parse_args())
-
-
-def parser(doc: str) -> argparse.ArgumentParser:
-    """An argument parser whose help is the module's docstring; `@FILE` is replaced by the lines of that file."""
-    return argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
-    )

@@ -23,10 +23,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import parser
 from scripts.common.progress import Progress
 from scripts.common.text import text_digest
 from scripts.corpus.formats import own_datasets

@@ -22,6 +22,7 @@ from typing import IO
 import numpy as np
 
 from scripts.common.cli import run
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
 from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, representatives, sequence_set
@@ -183,4 +184,4 @@ def deduplicate(filtered: Path, sources: list[str], signatures: list[Path], out:
 
 
 if __name__ == "__main__":
-    run(deduplicate)
+    run(command(deduplicate))

@@ -35,6 +35,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file
 from scripts.common.manifest import NAME, renew, write_shard_manifest
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
@@ -305,4 +306,4 @@ def filter_shard(
 
 
 if __name__ == "__main__":
-    run(filter_shard)
+    run(command(filter_shard))

@@ -19,6 +19,7 @@ import numpy as np
 from scripts.common.cli import run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import DOCUMENTS
 from scripts.corpus.similarity.minhash import JACCARD, WORDS, bands_of, coefficients, sketch
@@ -65,4 +66,4 @@ def signatures(filtered: Path, sources: list[str], out: Path) -> dict:
 
 
 if __name__ == "__main__":
-    run(signatures)
+    run(command(signatures))

@@ -22,6 +22,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.common.text import text_digest
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, repository_splits, split_of
@@ -124,4 +125,4 @@ def split(documents: Path, settings: Split, out: Path, history: Path | None = No
 
 
 if __name__ == "__main__":
-    run(split)
+    run(command(split))

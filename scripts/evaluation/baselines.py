@@ -19,6 +19,7 @@ import pyppmd
 
 from scripts.common.cli import run
 from scripts.common.files import read_jsonl, write_json, write_jsonl
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.common.text import is_target
 from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
@@ -118,4 +119,4 @@ def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> 
 
 
 if __name__ == "__main__":
-    run(baselines)
+    run(command(baselines))

@@ -21,6 +21,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import NAME, read_manifest, write_manifest
+from scripts.common.options import command
 from scripts.common.text import text_digest
 from scripts.corpus.instruct.functions import is_test
 from scripts.evaluation.code_tasks.answers import SIZES, Task, last_lines
@@ -148,4 +149,4 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
 
 
 if __name__ == "__main__":
-    run(completion_tasks)
+    run(command(completion_tasks))

@@ -16,6 +16,7 @@ from pathlib import Path
 from scripts.common.cli import run
 from scripts.common.files import read_jsonl, sha256_file, write_json
 from scripts.common.manifest import read_manifest
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.benchmarks import formats
@@ -132,4 +133,4 @@ def contamination(datasets: Path, train: list[str], settings: ContaminationSetti
 
 
 if __name__ == "__main__":
-    run(contamination)
+    run(command(contamination))

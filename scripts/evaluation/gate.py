@@ -15,6 +15,7 @@ import numpy as np
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.common.options import command
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.conditions import also_met_by, beside_baselines, compare_conditions
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
@@ -253,4 +254,4 @@ def gate(
 
 
 if __name__ == "__main__":
-    run(gate)
+    run(command(gate))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scripts.common.cli import run
 from scripts.common.files import atomic
+from scripts.common.options import command
 from scripts.experiment.settings.suites import Benchmark
 from scripts.sources.providers.git import copy_file
 
@@ -22,4 +23,4 @@ def problem_file(git: str, settings: dict, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(problem_file)
+    run(command(problem_file))

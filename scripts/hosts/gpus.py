@@ -27,8 +27,9 @@ from pathlib import Path
 
 import pynvml
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
+from scripts.common.options import parser
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting

@@ -18,7 +18,9 @@ PREFERRED = {".S": "GAS", ".asm": "NASM", ".bas": "VB.net", ".fs": "F#", ".gd": 
              ".mm": "Objective-C++", ".s": "GAS", ".t": "Perl", ".v": "verilog", ".xsl": "XSLT"}  # fmt: skip
 # mostly no code of the language that ends so: go.mod, exports.def, settings of ProGuard and qmake, RDF, what TeX and R
 # write, environment variables, pictures, scenes, notebooks and bibliographies as text, compiled files, templates
-NONE = ".mod .def .pro .ttl .aux .toc .Rhistory .Renviron .eps .ps .bib .usd .usda .nb .nbp .cdf .mo .bc .tlb .max .pack"
+NONE = (
+    ".mod .def .pro .ttl .aux .toc .Rhistory .Renviron .eps .ps .bib .usd .usda .nb .nbp .cdf .mo .bc .tlb .max .pack"
+)
 PREFERRED |= dict.fromkeys([*NONE.split(), ".load", ".run", ".ans", ".inf", ".snbt", ".prm", ".resource", ".tmpl"], "")
 # modules of Pygments for data, settings, keys and records of terminals, and what there is code all the same
 NO_CODE = {"asc", "configs", "console", "data", "diff", "dns", "email", "gcodelexer", "installers", "json5", "ldap",

@@ -21,11 +21,12 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files, read_json, read_jsonl, sha256_file, write_json
 from scripts.common.manifest import NAME, read_manifest
+from scripts.common.options import command
 from scripts.evaluation.generation.examples import chat_text, pick_examples, shortened, split_chat, text_of
 from scripts.evaluation.suites import suites_of
 from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.model_folder import description
-from scripts.experiment.settings.experiment import Release
+from scripts.experiment.settings.training import Release
 from scripts.release.card import write_papers, write_text
 from scripts.release.gguf_file import modelfile, write_gguf
 from scripts.release.proof import Samples, failed, prove
@@ -254,4 +255,4 @@ def release(stage: str, model: Path, results: Path, settings: Release, out: Path
 
 
 if __name__ == "__main__":
-    run(release)
+    run(command(release))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from scripts.common.cli import run
 from scripts.common.files import atomic, read_json, read_jsonl, write_json
+from scripts.common.options import command
 from scripts.common.text import code_block, text_digest
 from scripts.experiment.layout import MANIFEST, Layout, split_file
 from scripts.report.content.funnel import FunnelCounts, read_funnel
@@ -210,4 +211,4 @@ def cards(settings: dict, sources: dict, results: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(cards)
+    run(command(cards))

@@ -17,14 +17,16 @@ from markupsafe import Markup
 
 from scripts.common.cli import run
 from scripts.common.files import atomic, read_jsonl
+from scripts.common.options import command
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.suites import suites_of
 from scripts.experiment.layout import Layout
 from scripts.judge.problem import OUTCOMES
 from scripts.report.content import pictures
-from scripts.report.content.eval_json import read_evaluation, scores_csv, scores_table
+from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.funnel import read_funnel
 from scripts.report.content.pictures import read_metrics
+from scripts.report.content.scores_table import scores_csv, scores_table
 from scripts.report.content.wording import planned_and_measured, printed_summary, unplanned
 from scripts.report.templates.rendering import fill
 
@@ -206,4 +208,4 @@ def write_page(results: Path, summary: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    run(write_page)
+    run(command(write_page))

@@ -13,6 +13,7 @@ from pathlib import Path
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
+from scripts.common.options import command
 from scripts.experiment.layout import Layout
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.wording import printed_summary
@@ -32,4 +33,4 @@ def verdict(results: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(verdict)
+    run(command(verdict))

@@ -22,13 +22,14 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, write_json
 from scripts.common.manifest import write_manifest
+from scripts.common.options import command
 from scripts.experiment.layout import is_published, raw_archive, raw_manifest
 from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
 from scripts.sources.archives.members import LIMITS, Limits
 from scripts.sources.providers.git import commit_as_tar
 from scripts.sources.pull import pull
 from scripts.sources.tables.shard_arguments import given_sources, make_each
-from scripts.sources.tables.sources_table import PinnedSource, check_pin
+from scripts.sources.tables.source import PinnedSource, check_pin
 
 
 def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:
@@ -107,4 +108,4 @@ def fetch_all(sources: list[dict], locations: list[str], shard: Path | None = No
 
 
 if __name__ == "__main__":
-    run(fetch_all)
+    run(command(fetch_all))

@@ -31,13 +31,14 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import NAME, renew, write_manifest, write_shard_manifest
+from scripts.common.options import command
 from scripts.experiment.layout import FIRST_COMMITS
 from scripts.sources.archives.members import LIMITS
 from scripts.sources.providers.git import fetch_commit
 from scripts.sources.providers.git_process import end, error_line, git_process
 from scripts.sources.providers.package_index import time_limit
 from scripts.sources.tables.shard_arguments import given_sources, make_each
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 
 LOG = [
     *(
@@ -157,4 +158,4 @@ def histories(sources: list[dict], locations: list[str], code: str, history: Pat
 
 
 if __name__ == "__main__":
-    run(histories)
+    run(command(histories))

@@ -1,6 +1,6 @@
 """Rule pull: DVC pointers → the archive of a source and, last, its manifest, in data/raw.
 
-    python -m scripts.sources.pull --name zstd-9d1bc2b4a1f0 --kind git --pin 9d1bc2b4a1f0... --all zstd-9d1bc2b4a1f0
+    python -m scripts.sources.pull --name zstd-9d1bc2b4a1f0 --kind git --pin 9d1bc2b4a1f0... --names zstd-9d1bc2b4a1f0
 
 By default DVC trusts its cache and its remote, so the md5 of the pointer is checked here, while copying. Several
 `dvc pull` at a time wait for DVC's lock; so the first of these jobs fetches what all of them need in one call, and
@@ -19,11 +19,12 @@ from typing import NamedTuple
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
+from scripts.common.options import command
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.provenance import cache_folder, cache_object, run_dvc
 from scripts.sources.archives.canonical_archive import describe
-from scripts.sources.tables.sources_table import check_pin
+from scripts.sources.tables.source import check_pin
 
 CHUNK = 1 << 20
 
@@ -144,4 +145,4 @@ def pull(name: str, kind: str, pin: str, names: list[str]) -> dict:
 
 
 if __name__ == "__main__":
-    run(pull)
+    run(command(pull))

@@ -22,6 +22,7 @@ from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import command
 from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES
 from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.training import Mixture
@@ -166,4 +167,4 @@ def mix_parts(parts: list[Path], settings: Mixture, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(mix_parts)
+    run(command(mix_parts))

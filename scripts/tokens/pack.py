@@ -28,6 +28,7 @@ from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES, split_file
 from scripts.tokens.packing.encoder import Encoder
@@ -340,4 +341,4 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
 
 
 if __name__ == "__main__":
-    run(pack)
+    run(command(pack))

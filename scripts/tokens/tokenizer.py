@@ -20,10 +20,11 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl, write_json
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import parser
 from scripts.common.progress import Progress
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings

@@ -18,6 +18,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files
 from scripts.common.manifest import NAME, read_manifest, write_manifest
+from scripts.common.options import command
 from scripts.experiment.model_folder import OURS, PATTERNS, Shape, check_weights, content_hash
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import write_chat_template
@@ -159,4 +160,4 @@ def make_base(
 
 
 if __name__ == "__main__":
-    run(make_base)
+    run(command(make_base))

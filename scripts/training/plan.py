@@ -15,6 +15,7 @@ from pathlib import Path
 from scripts.common.cli import run
 from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
+from scripts.common.options import command
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.model_folder import Shape, shape_of_folder
@@ -64,4 +65,4 @@ def plan_file(
 
 
 if __name__ == "__main__":
-    run(plan_file)
+    run(command(plan_file))

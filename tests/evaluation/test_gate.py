@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import given
 from scripts.common.errors import UserError
+from scripts.common.options import given
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.gate import gate as gate_rule
 from scripts.evaluation.results.gates import verdict

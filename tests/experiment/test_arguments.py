@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.common.cli import parser
+from scripts.common.options import parser
 from scripts.experiment.arguments import argument_file
 
 

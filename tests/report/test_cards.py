@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.common.options import given
 from scripts.corpus.compose import compose
 from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.split import split

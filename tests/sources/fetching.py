@@ -11,7 +11,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.sources.archives.members import LIMITS
 from scripts.sources.fetch import fetch
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = LIMITS._replace(members=1000, member_bytes=10**7, bytes=10**8)

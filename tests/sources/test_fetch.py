@@ -183,9 +183,9 @@ def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
     code = (
         "import sys, time, scripts.sources.archives.canonical_archive as archive, scripts.sources.fetch as fetch\n"
-        "from scripts.common import cli\n"
+        "from scripts.common import options\n"
         "def stall(member, tar):\n    print('midway', flush=True)\n    time.sleep(600)\n    yield b''\n"
-        "archive.content = stall\nfetch.fetch_all(**cli.given(fetch.fetch_all))\n"
+        "archive.content = stall\nfetch.fetch_all(**options.given(fetch.fetch_all))\n"
     )
     pin = pack_folder(tree, None, Limits())["sha256"]
     line = fetch_command({"name": "it", "kind": "path", "location": str(tree), "pin": pin}, code=("-c", code))

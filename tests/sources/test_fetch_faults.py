@@ -17,7 +17,7 @@ from scripts.common.errors import UserError
 from scripts.sources.archives.members import LIMITS
 from scripts.sources.fetch import fetch
 from scripts.sources.providers import git_process, package_index
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 from tests.sources.fetching import ArchiveHandler, fetch_command, started_in
 
 pytestmark = pytest.mark.slow  # waits for time limits

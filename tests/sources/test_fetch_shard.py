@@ -9,7 +9,7 @@ from scripts.sources import fetch as module
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.members import LIMITS, Limits
 from scripts.sources.fetch import fetch_shard
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 
 NAMES = ("click", "jinja", "rich")
 

@@ -10,7 +10,7 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.experiment.layout import FIRST_COMMITS
 from scripts.sources.history import history
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 
 pytestmark = pytest.mark.slow  # starts git many times
 

@@ -6,7 +6,7 @@ from scripts.common.errors import UserError
 from scripts.common.manifest import read_manifest
 from scripts.experiment.layout import FIRST_COMMITS
 from scripts.sources.history import history, history_shard
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 from tests.sources.test_history import commit, git
 
 pytestmark = pytest.mark.slow  # starts git many times

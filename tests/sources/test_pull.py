@@ -25,7 +25,7 @@ RAW = Path("data/raw")
 PIN = "0123456789" * 4
 
 
-ARGUMENTS = ["--name", "a", "--kind", "git", "--pin", PIN, "--all", "a"]
+ARGUMENTS = ["--name", "a", "--kind", "git", "--pin", PIN, "--names", "a"]
 
 
 def pull(name, names, kind="git", pin=PIN):
@@ -126,13 +126,13 @@ def counted(*words):
         open('fetches', 'a').write('x')
     return run_dvc(*words)
 pull.run_dvc = counted
-from scripts.common.cli import given
+from scripts.common.options import given
 pull.pull(**given(pull.pull))
 """
 
 
 def test_jobs_side_by_side_all_succeed_with_one_fetch(here, published):
-    line = [sys.executable, "-c", COUNTED, "--kind", "git", "--pin", PIN, "--all", "a", "b", "c", "--name"]
+    line = [sys.executable, "-c", COUNTED, "--kind", "git", "--pin", PIN, "--names", "a", "b", "c", "--name"]
     jobs = [subprocess.Popen([*line, name], stderr=subprocess.DEVNULL) for name in "abc"]
     assert [job.wait() for job in jobs] == [0, 0, 0]
     assert Path("fetches").read_text() == "x"
@@ -247,7 +247,7 @@ def stall(*_):
     print('midway', flush=True)
     time.sleep(600)
 {}
-from scripts.common.cli import given
+from scripts.common.options import given
 pull.pull(**given(pull.pull))
 """
 STEPS = {

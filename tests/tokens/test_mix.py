@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.common.cli import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.options import given
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.training import Mixture, Part

@@ -24,7 +24,7 @@ def errors(*texts: str) -> list[str]:
 def test_a_script_that_fails_after_writing_its_outputs_is_a_failed_job(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     clone.replace("scripts/corpus/split.py", "\nimport ", "\nimport sys\nimport ")
-    clone.replace("scripts/corpus/split.py", "    run(main)", "    run(main)\n    sys.exit(3)")
+    clone.replace("scripts/corpus/split.py", "    run(command(split))", "    run(command(split))\n    sys.exit(3)")
     done = clone.snakemake(SPLIT, "--retries", "0", check=False)
     assert done.returncode == 1
     assert "failed: split; log: results/logs/corpus/split.log" in done.stderr

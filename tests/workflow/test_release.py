@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.experiment.layout import Layout
-from scripts.experiment.settings.experiment import Release
+from scripts.experiment.settings.training import Release
 from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release
 from scripts.release.gguf_file import check_gguf
 from scripts.release.proof import ODD_TEXTS, Samples, failed, prove, stranger_model

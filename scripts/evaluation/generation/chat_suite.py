@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from scripts.common.cli import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
+from scripts.common.options import given
 from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
 from scripts.evaluation.generation.model import load, write_scores
 from scripts.evaluation.metrics.metric import Suite

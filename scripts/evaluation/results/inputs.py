@@ -17,7 +17,7 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import further_models
 from scripts.experiment.shards import PackedRows
-from scripts.sources.tables.sources_table import check_pin
+from scripts.sources.tables.source import check_pin
 
 PACKAGES = [
     "snakemake",

@@ -18,6 +18,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
+from scripts.common.options import command
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.generation.model import load, write_scores
@@ -220,4 +221,4 @@ def code(model: Path, settings: Settings, seed: int, out: Path) -> dict:
 
 
 if __name__ == "__main__":
-    run(code)
+    run(command(code))

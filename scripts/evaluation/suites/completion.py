@@ -23,6 +23,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
+from scripts.common.options import command
 from scripts.evaluation.code_tasks.answers import (
     SIZES,
     Task,
@@ -197,4 +198,4 @@ def completion(model: Path, tasks: Path, settings: Settings, seed: int, out: Pat
 
 
 if __name__ == "__main__":
-    run(completion)
+    run(command(completion))

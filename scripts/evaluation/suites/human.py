@@ -22,6 +22,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, write_json, write_jsonl
+from scripts.common.options import command
 from scripts.evaluation.metrics.metric import by_language, means, summarize
 from scripts.evaluation.suites import About
 from scripts.experiment.settings.record import Record, Text, Unique
@@ -208,4 +209,4 @@ def rate(suite: Path, models: list[str], settings: Settings, seed: int, out: Pat
 
 
 if __name__ == "__main__":
-    run(rate)
+    run(command(rate))

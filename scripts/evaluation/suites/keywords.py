@@ -16,6 +16,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
+from scripts.common.options import command
 from scripts.evaluation.generation.examples import Case, read_cases
 from scripts.evaluation.generation.model import load, write_scores
 from scripts.evaluation.metrics.metric import means
@@ -101,4 +102,4 @@ def keywords(model: Path, settings: Settings, seed: int, out: Path) -> dict:
 
 
 if __name__ == "__main__":
-    run(keywords)
+    run(command(keywords))

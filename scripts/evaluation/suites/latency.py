@@ -21,6 +21,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
+from scripts.common.options import command
 from scripts.evaluation.generation.model import device_name, load, model_and_environment
 from scripts.evaluation.results.intervals import content_seed, median_interval
 from scripts.evaluation.suites import About
@@ -195,4 +196,4 @@ def latency(model: Path, settings: Settings, seed: int, out: Path) -> dict:
 
 
 if __name__ == "__main__":
-    run(latency)
+    run(command(latency))

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
+from scripts.common.options import command
 from scripts.evaluation.generation.model import ScoredModel, load, write_scores
 from scripts.evaluation.metrics.metric import means
 from scripts.evaluation.suites import About, files_below
@@ -278,4 +279,4 @@ def evaluate(model: Path, settings: Settings, out: Path) -> dict:
 
 
 if __name__ == "__main__":
-    run(evaluate)
+    run(command(evaluate))

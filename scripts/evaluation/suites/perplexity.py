@@ -24,6 +24,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
+from scripts.common.options import command
 from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
 from scripts.evaluation.generation.model import ScoredModel, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite
@@ -161,4 +162,4 @@ def perplexity(model: Path, datasets: Path, settings: Settings, out: Path) -> di
 
 
 if __name__ == "__main__":
-    run(perplexity)
+    run(command(perplexity))

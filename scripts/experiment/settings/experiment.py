@@ -1,15 +1,15 @@
 """Settings of an experiment file: what is done with which data and model, wherever it runs."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, create_model
 
 from scripts.common.discovery import constants_in
 from scripts.evaluation.suites import in_report_order
 from scripts.experiment.settings.corpus import Corpus
-from scripts.experiment.settings.record import Record, Text, Unique
+from scripts.experiment.settings.record import Record, Text
 from scripts.experiment.settings.suites import Gates
-from scripts.experiment.settings.training import Stage, Tokens, Training
+from scripts.experiment.settings.training import Release, Stage, Tokens, Training
 
 SUITES = in_report_order(constants_in("scripts.evaluation.suites", "Settings"))
 # every experiment has perplexity; any other suite is off unless it is given
@@ -17,20 +17,6 @@ FIELDS = {name: (settings | None, None) for name, settings in SUITES.items()}
 FIELDS["perplexity"] = SUITES["perplexity"], SUITES["perplexity"]()
 
 Evaluation = create_model("Evaluation", __base__=Record, **FIELDS, gate=(Gates, Gates()))
-
-
-class Release(Record):
-    """What is written for those who get the model; nothing is released unless asked for."""
-
-    gguf: Annotated[list[Literal["f16", "q8_0"]], Unique] = Field(
-        [], description="Kinds of GGUF file, for llama.cpp and Ollama, beside the safetensors."
-    )
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto",
-        description="Precision of the released weights. `auto`: that of the model, which for adapters is their base's;"
-        " in `bf16` a merge rounds a part of a small update away, and the card says what it costs.",
-    )
-    licence: Text = Field("other", description="Licence of the model on its card, as Hugging Face names it.")
 
 
 class Experiment(Record):

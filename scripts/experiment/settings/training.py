@@ -1,4 +1,4 @@
-"""Settings of `tokens` and `training`: the tokenizer, mixtures of packed datasets, the base model and the stages."""
+"""Settings of `tokens`, `training` and `release`: tokenizer, mixtures of packed datasets, base, stages, release."""
 
 from typing import Annotated, Literal
 
@@ -222,6 +222,20 @@ class Training(Record):
         min_length=1,
         description="The stages by name (any name but `base`); each starts from `base` or from another stage.",
     )
+
+
+class Release(Record):
+    """What is written for those who get the model; nothing is released unless asked for."""
+
+    gguf: Annotated[list[Literal["f16", "q8_0"]], Unique] = Field(
+        [], description="Kinds of GGUF file, for llama.cpp and Ollama, beside the safetensors."
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
+        description="Precision of the released weights. `auto`: that of the model, which for adapters is their base's;"
+        " in `bf16` a merge rounds a part of a small update away, and the card says what it costs.",
+    )
+    licence: Text = Field("other", description="Licence of the model on its card, as Hugging Face names it.")
 
 
 def models_by_seed(train: dict[str, Stage]) -> dict[str, list[str]]:

@@ -16,8 +16,9 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
+from scripts.common.options import parser
 from scripts.judge.sandbox.bubblewrap import MODES, Sandbox
 from scripts.judge.sandbox.program import Limits
 

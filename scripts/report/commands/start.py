@@ -24,7 +24,8 @@ from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
 from scripts.sources.providers.git_process import run_git
 from scripts.sources.tables.from_folder import check_absent, location_of, name_of, number_equal_names, write_sources
-from scripts.sources.tables.sources_table import COLUMNS, read_sources
+from scripts.sources.tables.source import COLUMNS
+from scripts.sources.tables.sources_table import read_sources
 from scripts.training.planning.overview import print_plans
 
 DEFAULT = Path("config/config.yaml")

@@ -23,7 +23,8 @@ from scripts.licences.recognition import licence_of_file
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.members import UNPRINTABLE, Limits
 from scripts.sources.providers.git import head_commit, is_repository
-from scripts.sources.tables.sources_table import COLUMNS, check_rows
+from scripts.sources.tables.source import COLUMNS
+from scripts.sources.tables.sources_table import check_rows
 
 PRIORITY_OF_FOLDER = {"high": "high", "high_priority": "high", "medium": "medium", "medium_priority": "medium"}
 

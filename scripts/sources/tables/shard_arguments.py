@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from scripts.common.errors import UserError
-from scripts.sources.tables.sources_table import PinnedSource
+from scripts.sources.tables.source import PinnedSource
 
 Made = TypeVar("Made")
 

@@ -11,7 +11,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from scripts.common.cli import parser
+from scripts.common.options import parser
 from scripts.experiment.machine_files import MONITORING
 from scripts.experiment.settings.training import Stage
 

@@ -28,7 +28,8 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.shards import PackedRows
-from scripts.sources.tables.sources_table import Source, sources_of
+from scripts.sources.tables.source import Source
+from scripts.sources.tables.sources_table import sources_of
 from scripts.tokens.packing.mixing import most_rows, validation_rows
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.plan_stage import PlanInputs, plan, with_layers

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.sources.tables.sources_table import COLUMNS, read_sources
+from scripts.sources.tables.source import COLUMNS
+from scripts.sources.tables.sources_table import read_sources
 
 pytestmark = pytest.mark.fault("a table of sources", "hostile input")
 
