@@ -2,7 +2,8 @@
 
 source_shards(["click", "jinja"])               # {"0": ["click", "jinja"]}, for the signatures
 SourceFiles(sources, shards, layout).shards     # {"click": ["click"], "jinja": ["jinja"]} up to 512 sources
-PackedRows(experiment, layout).stage("sft")     # results/tokens/mix/sft_mix-4096"""
+PackedRows(experiment, layout).stage("sft")     # results/tokens/mix/sft_mix-4096
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable

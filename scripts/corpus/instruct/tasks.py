@@ -4,7 +4,8 @@
         example["task"], example["messages"]
 
 Each documented function is used for one task only, chosen by a hash of its place with the tasks' weights. Otherwise the
-request of one task could hold the answer of another."""
+request of one task could hold the answer of another.
+"""
 
 import re
 from collections.abc import Iterator

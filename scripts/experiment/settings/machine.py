@@ -1,7 +1,8 @@
 """Settings of machine files, `config/machines/{name}.yaml`, and of monitoring files, `config/monitoring/{name}.yaml`.
 
 A machine file says where a stage runs, a monitoring file how it is watched: neither changes what it computes, so a
-change reruns nothing. With `keep_best` the best checkpoint is saved and kept whatever the monitoring file says."""
+change reruns nothing. With `keep_best` the best checkpoint is saved and kept whatever the monitoring file says.
+"""
 
 from typing import Annotated, Literal
 

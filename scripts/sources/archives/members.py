@@ -5,7 +5,8 @@ So the faults of tarfile's extraction filters (CVE-2024-12718, CVE-2025-4517 and
 reading a header, such as negative sizes (CVE-2025-8194), are met by `CheckedHeader` and `tar_members`.
 
 What attacks whoever reads an archive, as devices, bombs and paths that leave the tree, refuses it whole. What is only
-odd, as a symbolic link or a name that is not UTF-8, is left out and counted."""
+odd, as a symbolic link or a name that is not UTF-8, is left out and counted.
+"""
 
 import os
 import re
