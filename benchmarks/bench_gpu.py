@@ -34,7 +34,8 @@ from transformers import (
 )
 from trl import SFTConfig, SFTTrainer
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
+from scripts.common.options import parser
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
