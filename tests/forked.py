@@ -236,8 +236,13 @@ class Server:
     def run(self) -> None:
         while True:
             for key, _ in self.selector.select():
-                if key.fileobj in self.selector.get_map():
+                if self.waits_for(key.fileobj):
                     key.data()
+
+    def waits_for(self, source: socket.socket | int) -> bool:
+        """Whether an event is still waited for; another one that came at the same moment may have closed its source."""
+        closed = isinstance(source, socket.socket) and source.fileno() < 0
+        return not closed and source in self.selector.get_map()
 
     def accept(self) -> None:
         asking, _ = self.own[0].accept()

@@ -1,7 +1,9 @@
 """tests/forked.py: a forked program does what a started one does."""
 
 import os
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 
@@ -76,3 +78,25 @@ def test_environment_variables_that_python_reads_at_its_start_have_their_effect(
     environment = os.environ | {"PYTHONOPTIMIZE": "2"}
     done = subprocess.run([forked.python(), *words], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "2\n"
+
+
+def test_an_event_of_a_connection_that_another_event_has_just_closed_ends_no_server(monkeypatch):
+    """A program that ends while whoever asked for it is killed gives both events at once."""
+    (listener, _), (owner, _), (asking, _), (end, _) = pairs = [socket.socketpair() for _ in range(4)]
+    server, called = forked.Server(listener, owner), []
+
+    def close_both() -> None:
+        called.append("end")
+        server.selector.unregister(asking)
+        asking.close()
+
+    server.selector.register(asking, selectors.EVENT_READ, lambda: called.append("asking"))
+    server.selector.register(end, selectors.EVENT_READ, close_both)
+    keys = [server.selector.get_key(source) for source in (end, asking, owner)]
+    monkeypatch.setattr(server.selector, "select", lambda: [(key, 0) for key in keys])
+    with pytest.raises(SystemExit):  # as the owner ends
+        server.run()
+    assert called == ["end"]
+    for pair in pairs:
+        for side in pair:
+            side.close()
