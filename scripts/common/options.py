@@ -19,8 +19,8 @@ def command(function: Callable[..., object], doc: str | None = None) -> Callable
 def given(function: Callable[..., object], doc: str | None = None) -> dict[str, object]:
     """What the command line gives for the parameters of a script's function: `--out` for `out: Path`.
 
-    A list takes several values, a bool none; a dict, and a record that has `from_json`, take JSON. What has no default
-    is required. `doc`: the help, by default the docstring of the function's module.
+    A list takes several values, at least one if it is required, a bool none; a dict, and a record that has `from_json`,
+    take JSON. What has no default is required. `doc`: the help, by default the docstring of the function's module.
     """
     options = parser(doc or inspect.getmodule(function).__doc__)
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
@@ -30,7 +30,7 @@ def given(function: Callable[..., object], doc: str | None = None) -> dict[str, 
         if isinstance(kind, types.UnionType):  # with None
             kind = typing.get_args(kind)[0]
         if typing.get_origin(kind) in (list, Sequence):
-            kind, facts["nargs"] = typing.get_args(kind)[0], "*"
+            kind, facts["nargs"] = typing.get_args(kind)[0], "+" if "required" in facts else "*"
         if kind is bool:
             facts["action"] = "store_true"
         elif hasattr(kind, "from_json"):

@@ -12,6 +12,7 @@ given what comes before it. Writes items.jsonl.zst (the bits of each example) an
 import hashlib
 import heapq
 import logging
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Scored(Record):
     max_characters: int | None = None
 
 
-def training_text(datasets: Path, train: list[str]) -> bytes:
+def training_text(datasets: Path, train: Sequence[str]) -> bytes:
     """Up to `READ` bytes of what stages train on: whole examples, those with the smallest sha256 of their id."""
     chosen: list[tuple[int, str, bytes]] = []  # a heap with the largest hash on top
     size = 0
@@ -88,7 +89,7 @@ def bits_of(example: dict, read: bytes, read_size: int) -> float:
     return bits
 
 
-def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> dict:
+def baselines(datasets: Path, settings: Scored, out: Path, train: Sequence[str] = ()) -> dict:
     """Write `items.jsonl.zst` and `scores.json`, and return the latter. Raises UserError: a dataset does not exist."""
     data = test_hashes(datasets, settings.datasets, "perplexity")
     read = training_text(datasets, train)

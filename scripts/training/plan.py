@@ -10,6 +10,7 @@ The workflow checks the same when it starts, so that a stage that cannot fit end
 """
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.common.cli import run
@@ -35,7 +36,7 @@ def plan_file(
     out: Path,
     shape: dict | None = None,
     folder: str = "",
-    no_rope_layers: list[int] = [],  # noqa: B006, it is read alone
+    no_rope_layers: Sequence[int] = (),
 ) -> None:
     """Write the plan of a stage to the file `out`.
 

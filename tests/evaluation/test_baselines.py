@@ -39,7 +39,7 @@ def size(text):
 def test_bits_are_those_of_the_compressor_alone_and_after_the_training_data(tmp_path):
     other = "class Reader:\n    def __init__(self, path):\n        self.path = path\n"
     dataset(tmp_path, "code", train=[{"text": REPEATED}], test=[{"text": REPEATED}, {"text": other}])
-    scores = baselines(tmp_path, ["code"], Scored(datasets=["code"], documents=9), tmp_path / "out")
+    scores = baselines(tmp_path, Scored(datasets=["code"], documents=9), tmp_path / "out", ["code"])
     first, second = read_jsonl(tmp_path / "out/items.jsonl.zst")
     for item, text in ((first, REPEATED), (second, other)):
         read = REPEATED + "\n"
@@ -56,7 +56,7 @@ def test_of_a_chat_only_the_assistants_words_count_given_what_comes_before(tmp_p
     assert spans(example) == [(f"Be short.\nRepeat: {REPEATED}\n".encode(), REPEATED.encode())]
     assert len(spans(chat(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d")))) == 2
     dataset(tmp_path, "chats", test=[example, chat(("user", "Hello"), ("assistant", ""))])
-    scores = baselines(tmp_path, [], Scored(datasets=["chats"], documents=9), tmp_path / "out")
+    scores = baselines(tmp_path, Scored(datasets=["chats"], documents=9), tmp_path / "out")
     repeated, nothing = read_jsonl(tmp_path / "out/items.jsonl.zst")
     assert repeated["bytes"] == len(REPEATED) and repeated["compressor"] < 0.3 * 8 * size(REPEATED)
     assert repeated["compressor_trained"] == repeated["compressor"]  # there is no training data
