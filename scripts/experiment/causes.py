@@ -13,7 +13,8 @@ from typing import Any
 
 from scripts.common.files import read_cache, write_cache
 from scripts.experiment.arguments import words_of
-from scripts.experiment.fingerprint import ROOT, fingerprint, reach
+from scripts.experiment.fingerprint import ROOT, reach
+from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.optimizers import OPTIMIZERS, STAGE, modules_of_others
 
 
@@ -58,12 +59,13 @@ def record_codes(modules: list[str], folder: Path) -> None:
 
 
 def rule_modules() -> list[str]:
-    """The modules of all rules: those that an area's folder shows."""
-    areas = ("sources", "corpus", "tokens", "training", "evaluation", "report")
-    paths = []
+    """The modules of all rules: those that an area's folder shows, and the suites."""
+    areas = ("sources", "corpus", "tokens", "training", "evaluation", "evaluation/suites", "report")
+    modules = ["scripts.release.release"]
     for area in areas:
-        paths += sorted((ROOT / "scripts" / area).glob("[a-z]*.py"))
-    return [f"scripts.{path.parent.name}.{path.stem}" for path in paths]
+        names = sorted(path.stem for path in (ROOT / "scripts" / area).glob("[a-z]*.py"))
+        modules += [f"scripts.{area.replace('/', '.')}.{name}" for name in names]
+    return modules
 
 
 def unit_changes(old: dict[str, str], new: dict[str, str]) -> list[str]:

@@ -1,11 +1,16 @@
 """scripts/report/commands/why.py: the first cause of each job."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_cache
-from scripts.experiment.causes import code_file, param_changes, setting_changes, unit_changes
-from scripts.experiment.fingerprint import fingerprint, reach
+from scripts.evaluation.suites import abouts
+from scripts.experiment.causes import code_file, param_changes, rule_modules, setting_changes, unit_changes
+from scripts.experiment.fingerprint import fingerprint, path_of, reach
+from scripts.hosts.job_graph import module_of
 from scripts.report.commands.why import dry_run, names_or_counts
 
 MODULE = "scripts.corpus.filter"
@@ -44,6 +49,15 @@ def test_the_function_that_changed_is_named(tmp_path):
     write_cache(code_file("1" * 16, tmp_path), {"module": MODULE, "units": units | {unit: "function 0"}})
     changes = param_changes(reprs(code="1" * 16), reprs(code=fingerprint(MODULE)), MODULE, tmp_path)
     assert changes == [f"function {unit} changed"]
+
+
+def test_the_code_of_every_rule_and_suite_is_recorded():
+    """A rule without a record: `why` could only say that its code changed."""
+    modules = {module_of("evaluation", suite) for suite in abouts()}
+    for path in Path("rules").glob("*.smk"):
+        names = re.findall(r"^\s*rule (\w+):", path.read_text(), re.MULTILINE)
+        modules |= {module_of(path.stem, name) for name in names}
+    assert {module for module in modules if path_of(module)} <= set(rule_modules())
 
 
 def test_changed_code_is_listed_before_new_and_removed_code():
