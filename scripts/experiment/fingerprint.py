@@ -37,8 +37,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "scripts"
 KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
 
-# what these do is seen on the terminal alone: log lines, and errors as one line
-FOR_READERS = {"scripts.common.cli", "scripts.common.disk", "scripts.common.errors", "scripts.common.progress"}
+# what these do is seen on the terminal alone: log lines, and errors as one line; or they read options, which are params
+FOR_READERS = {"scripts.common.cli", "scripts.common.disk", "scripts.common.errors", "scripts.common.options"}
+FOR_READERS |= {"scripts.common.progress"}
 LISTING = "constants_in"  # takes one constant of each module of a package: scripts/common/discovery.py
 WORD = re.compile(r"[A-Za-z]\w*")
 ANYTHING = {"globals", "exec", "eval", "vars", "__import__", "import_module"}  # calls that can reach all of a module

@@ -135,10 +135,16 @@ def page() -> str:
 
 
 def schema(record: type[Record]) -> str:
-    """The JSON schema of a file; nothing in it is required, as a file may take the rest from another by `extends`."""
+    """The JSON schema of a file; nothing in it is required, as a file may take the rest from another by `extends`, of
+    which `null` removes an entry of a mapping."""
     content = record.model_json_schema(by_alias=True)
     for part in [content, *content.get("$defs", {}).values()]:
         part.pop("required", None)
+        for mapping in part["properties"].values() if "extends" in record.model_fields else ():
+            for pattern, entry in mapping.get("patternProperties", {}).items():
+                mapping["patternProperties"][pattern] = {"anyOf": [entry, {"type": "null"}]}
+            if mapping.get("additionalProperties"):
+                mapping["additionalProperties"] = {"anyOf": [mapping["additionalProperties"], {"type": "null"}]}
     # a part of a dataset, without its `kind`, fits several kinds
     return json.dumps(content, indent=1, ensure_ascii=False).replace('"oneOf":', '"anyOf":') + "\n"
 

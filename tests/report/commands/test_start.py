@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from scripts.common.errors import UserError
@@ -45,7 +46,11 @@ def commit(folder: Path) -> None:
 
 
 def loaded(name: str) -> ExperimentView:
-    experiment = load_experiment(read_yaml(Path(f"config/{name}.yaml")), name)
+    content = read_yaml(Path(f"config/{name}.yaml"))
+    jsonschema.validate(
+        content, json.loads(Path("config/schema.json").read_text())
+    )  # by which an editor checks the file
+    experiment = load_experiment(content, name)
     sources = read_sources(Path(experiment.sources)) if experiment.sources else []
     return ExperimentView(experiment, {source.name: source for source in sources}, Layout(Path(experiment.results)))
 
