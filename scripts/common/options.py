@@ -35,8 +35,10 @@ def given(function: Callable[..., object], doc: str | None = None) -> dict[str, 
             facts["action"] = "store_true"
         elif hasattr(kind, "from_json"):
             facts["type"] = kind.from_json
+        elif dict in (kind, typing.get_origin(kind)):
+            facts["type"] = json.loads
         else:
-            facts["type"] = json.loads if (typing.get_origin(kind) or kind) is dict else kind
+            facts["type"] = kind
         options.add_argument(f"--{name.replace('_', '-')}", **facts)
     return vars(options.parse_args())
 

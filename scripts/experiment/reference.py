@@ -140,7 +140,9 @@ def schema(record: type[Record]) -> str:
     content = record.model_json_schema(by_alias=True)
     for part in [content, *content.get("$defs", {}).values()]:
         part.pop("required", None)
-        for mapping in part["properties"].values() if "extends" in record.model_fields else ():
+        if "extends" not in record.model_fields:
+            continue
+        for mapping in part["properties"].values():
             for pattern, entry in mapping.get("patternProperties", {}).items():
                 mapping["patternProperties"][pattern] = {"anyOf": [entry, {"type": "null"}]}
             if mapping.get("additionalProperties"):
