@@ -10,8 +10,6 @@ LATER = -1  # than what a stage waits for: on a few cores evaluations would keep
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores. Suite perplexity,
 # the longest, takes two all the same: with one it would keep a stage, which needs both, from starting.
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
-# the datasets whose training split is searched for what resembles a held-out file
-RETRIEVED = VIEW.suites["perplexity"].retrieval.datasets if VIEW.suites["perplexity"].retrieval else []
 # nothing runs beside a suite that is timed: here it takes all cores, on Slurm the profile requests a whole node
 THREADS |= {suite: 8 if PROFILE.slurm else workflow.cores for suite in VIEW.suites if SUITES[suite].whole_node}
 
@@ -26,7 +24,10 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
             datasets=[PATHS.dataset(name) / MANIFEST for name in VIEW.scored_datasets(suite)],
             data=ancient_inputs(
                 *(split_file(PATHS.dataset(name), "test") for name in VIEW.scored_datasets(suite)),
-                *(split_file(PATHS.dataset(name), "train") for name in (RETRIEVED if suite == "perplexity" else [])),
+                *(
+                    split_file(PATHS.dataset(name), "train")
+                    for name in (VIEW.retrieved if suite == "perplexity" else [])
+                ),
             ),
             files=VIEW.prompt_files(suite),
         output:
@@ -46,13 +47,14 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
             datasets=["--datasets", str(PATHS.dataset(""))] if VIEW.scored_datasets(suite) else [],
             tasks=["--tasks", VIEW.prompt_files(suite)[0]] if SUITES[suite].tasks else [],
             settings=to_json(VIEW.suites[suite]),
+            plain=VIEW.plain_option if suite == "perplexity" else [],
             seed=["--seed", str(EXPERIMENT.seed)] if SUITES[suite].seeded else [],  # lm-eval draws by its own seeds
             out=subpath(output.scores, parent=True),
             code=fingerprint(f"scripts.evaluation.suites.{suite}"),
         shell:
             "python -m scripts.hosts.gpus --torch --machine {resources.machine:q} --count 1"
             " python -m {params.module:q} --model {params.model:q} {params.datasets:q} {params.tasks:q}"
-            " --settings {params.settings:q} {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
+            " --settings {params.settings:q} {params.plain:q} {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if VIEW.pinned:

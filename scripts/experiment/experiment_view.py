@@ -158,6 +158,18 @@ class ExperimentView:
             suites["code"] = code_suite.with_files(code, self.layout)
         return suites
 
+    @property
+    def retrieved(self) -> list[str]:
+        """The datasets whose training split is searched for what resembles a held-out file."""
+        retrieval = self.experiment.evaluation.perplexity.retrieval
+        return retrieval.datasets if retrieval else []
+
+    def plain_option(self, wildcards) -> list[str]:
+        """`--plain` for a model that suite perplexity need not score after retrieval, too: all but the base and the
+        stages that are trained on the team's code."""
+        asked = wildcards.model == "base" or self.stages[wildcards.model].data in self.retrieved
+        return ["--plain"] if self.retrieved and not asked else []
+
     @cached_property
     def prompts(self) -> dict[str, dict]:
         """Of the suites with prompts, the settings that decide the prompts."""

@@ -7,7 +7,7 @@ import torch
 import yaml
 from transformers import AutoTokenizer
 
-from scripts.common.files import read_json
+from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.results.conditions import ANSWERS
 from scripts.experiment.layout import Layout
 from scripts.release.card import check_release
@@ -65,6 +65,10 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
         "own",
         "own + retrieval",
     ]
+    # stage `chat` is trained on no code: nobody asks what retrieval gives it
+    for model, passes in {"base": True, "own": True, "chat": False}.items():
+        items = read_jsonl(Layout(clone.root / "results").suite("perplexity", model) / "items.jsonl.zst")
+        assert any("nll_retrieval" in item for item in items) == passes
     # a model of 135 million parameters that is read right: with weights in another order it has more than 4
     assert 0.6 < bits["base"] < 3
     assert [row["name"] for row in question["rows"]][-1] == "elsewhere"

@@ -105,8 +105,8 @@ def small(settings: Settings, items: int) -> dict:
     return {"documents": items}
 
 
-def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settings) -> list[dict]:
-    """The items of one dataset, sorted by id."""
+def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settings, plain: bool) -> list[dict]:
+    """The items of one dataset, sorted by id. `plain`: without the pass after retrieval, on the same windows."""
     from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood
     from scripts.evaluation.generation.retrieval import Chunks
     from scripts.evaluation.metrics.completions import count_identifiers
@@ -124,11 +124,12 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     sizes, languages = (settings.context, settings.stride), [example["language"] for example in examples]
     retrieval, label = settings.retrieval, f"perplexity {dataset}"
     if retrieval and dataset in retrieval.datasets:
-        cut = even_windows(encoded, *sizes)
+        even = even_windows(encoded, *sizes)
+        cut = joined(even)
+    if cut and not plain:
         chunks = Chunks(encoder, read_jsonl(path.with_name("train.jsonl.zst")), retrieval.chunk_tokens)
-        prefixes = chunks.before([example["id"] for example in examples], encoded, cut, retrieval.chunks)
-        found = negative_log_likelihood(model.model, encoded, *sizes, f"{label}, retrieval", cut, prefixes, hits)
-        cut = joined(cut)
+        prefixes = chunks.before([example["id"] for example in examples], encoded, even, retrieval.chunks)
+        found = negative_log_likelihood(model.model, encoded, *sizes, f"{label}, retrieval", even, prefixes, hits)
         further["nll_retrieval"] = found
         further["names"], further["names_right_retrieval"] = count_identifiers(encoded, hits, encoder, languages)
     nll = negative_log_likelihood(model.model, encoded, *sizes, label, cut, hits=hits)
@@ -151,13 +152,13 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     return items
 
 
-def perplexity(model: Path, datasets: Path, settings: Settings, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter. Raises UserError: a dataset
-    does not exist or has no test example, or files do not match their manifest."""
+def perplexity(model: Path, datasets: Path, settings: Settings, out: Path, plain: bool = False) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of a model, and return the latter. `plain`: without retrieval. Raises
+    UserError: a dataset does not exist or has no test example, or files do not match their manifest."""
     hashes = test_hashes(datasets, settings.datasets, "perplexity")
     loaded, items = load(model), []
     for dataset in settings.datasets:
-        items += score_dataset(loaded, dataset, datasets / dataset / "test.jsonl.zst", settings)
+        items += score_dataset(loaded, dataset, datasets / dataset / "test.jsonl.zst", settings, plain)
     return write_scores("perplexity", SUITE, out, model, items, hashes)
 
 

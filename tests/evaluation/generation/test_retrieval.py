@@ -131,6 +131,18 @@ def test_held_out_code_is_scored_after_retrieved_code_as_one_text(model_folder, 
     assert retrieved > 10 and python > 5
 
 
+def test_a_model_that_is_not_asked_about_is_scored_on_the_same_windows_without_retrieval(model_folder, own, tmp_path):
+    # a context that is no multiple of the stride: `windows` would cut otherwise
+    settings = Settings(datasets=["code"], context=40, stride=16, retrieval={"datasets": ["code"], "chunk_tokens": 10})
+    scored = []
+    for plain in (False, True):
+        perplexity(model_folder, own, settings, tmp_path / f"{plain}", plain)
+        scored.append(list(read_jsonl(tmp_path / f"{plain}/items.jsonl.zst")))
+    for both, alone in zip(*scored, strict=True):
+        assert alone["nll"] == pytest.approx(both["nll"], rel=1e-9)
+        assert both.keys() - alone.keys() == {"nll_retrieval", "names", "names_right", "names_right_retrieval"}
+
+
 def test_code_is_retrieved_only_for_datasets_of_code_that_are_scored():
     from scripts.evaluation.suites.perplexity import check
     from tests.evaluation.synthetic import make_experiment
