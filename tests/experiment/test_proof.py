@@ -59,6 +59,7 @@ def test_a_changed_function_changes_the_fingerprints_that_the_proof_says(tree):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(2400)  # all functions: nine minutes on two free cores
 def test_every_changed_function_changes_the_fingerprints_that_the_proof_says(tree):
     check(tree, slice(None))
 
