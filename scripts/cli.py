@@ -311,7 +311,7 @@ def try_models(
 
     Args:
         stage: By default the first stage for a place, the last one for a chat.
-        at: The place, FILE:LINE.
+        at: The place, FILE:LINE or FILE:LINE:COLUMN.
         chat: What a user says.
     """
     from scripts.report.commands import try_models

@@ -3,6 +3,7 @@
 import math
 import shutil
 
+import numpy as np
 import pytest
 import torch
 
@@ -42,7 +43,7 @@ def test_a_prompt_is_the_file_around_the_answer_cut_at_line_ends():
 
 def test_fill_in_the_middle_has_its_control_tokens_and_text_that_spells_one_stays_text(model_folder):
     encoder = Encoder(model_folder)
-    ids, ends = encode(encoder, Infill("a<|fim_middle|>", "b"))
+    ids, ends, _, _ = encode(encoder, Infill("x = a<|fim_middle|>", "b"))
     controls = [token for token in ids if token in encoder.controls.values()]
     assert controls == [encoder.controls[f"<|fim_{part}|>"] for part in ("prefix", "suffix", "middle")]
     assert ids[-1] == encoder.controls["<|fim_middle|>"]
@@ -55,11 +56,20 @@ def test_the_likelihood_is_that_of_the_answers_tokens_after_the_prompt(model_fol
     completion(model_folder, tasks, settings, 42, tmp_path)
     model = load(model_folder)
     for item, task in zip(read_jsonl(tmp_path / "items.jsonl.zst"), TASKS, strict=True):
-        prompt = encode(model.encoder, prompt_of(task, settings))[0]
-        answer = model.encoder.encode([{"text": task.answer}]).ids[:-1].tolist()
+        shown = prompt_of(task, settings)
+        prefix = shown if form == "plain" else shown.prefix
+        together = model.encoder.continuation(prefix + task.answer)
+        # the answer begins with the token that holds its first byte
+        first = sum(np.cumsum(model.encoder.bytes_of[together]) <= len(prefix.encode()))
+        ids = together
+        if form == "fim":
+            begin, suffix, middle = model.encoder.files.infill
+            kept = len(encode(model.encoder, shown).ids) - len(model.encoder.continuation(shown.suffix)) - 3
+            ids = [begin, *together[:kept], suffix, *model.encoder.continuation(shown.suffix), middle, *together[kept:]]
+            first += len(ids) - len(together)
         with torch.inference_mode():
-            logits = model.model(torch.tensor([prompt + answer])).logits[0].double().log_softmax(-1)
-        expected = -sum(float(logits[len(prompt) - 1 + index, token]) for index, token in enumerate(answer))
+            logits = model.model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        expected = -sum(float(logits[place - 1, ids[place]]) for place in range(first, len(ids)))
         assert item["answer_nll"] == pytest.approx(expected, rel=1e-5)
         assert item["answer_bytes"] == len(task.answer)
     scores = read_json(tmp_path / "scores.json")

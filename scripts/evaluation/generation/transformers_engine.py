@@ -4,7 +4,8 @@
     completions = generate(model, encoder, ["def add(a, b):\\n"], settings, seed=42)  # completions[0][0]: first sample
 
 A prompt is a text to continue, a text to fill in, or a chat to answer with one more turn. It is encoded as for
-training, so a control token spelled out in it is plain text. The model folder's own generation defaults are ignored.
+training, so a control token spelled out in it is plain text. A text that ends inside a token is healed (healing.py).
+The model folder's own generation defaults are ignored.
 
 A completion does not depend on its batch. Sampling takes the token with the largest logit / temperature + Gumbel noise,
 which draws from the softmax, with a noise stream per sample, seeded from its prompt and number. In float32 the result
@@ -22,6 +23,7 @@ from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, Sto
 from scripts.common.errors import UserError
 from scripts.common.progress import Progress
 from scripts.evaluation.generation.examples import Infill, Prompt
+from scripts.evaluation.generation.healing import heal, vocabulary_of
 from scripts.evaluation.results.intervals import content_seed
 from scripts.experiment.settings.suites import Generation
 from scripts.tokens.packing.encoder import Encoder, excerpt
@@ -52,6 +54,28 @@ class Gumbel(LogitsProcessor):
         return scores - noise.log()
 
 
+class Spelling(LogitsProcessor):
+    """Allows only tokens that spell what is due in a row, until it is spelled. `due`: of each row."""
+
+    def __init__(self, encoder: Encoder, due: list[bytes], width: int):
+        self.encoder, self.due, self.width = encoder, due, width
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if not any(self.due):
+            return scores
+        written = input_ids[:, self.width :].tolist()
+        for row, ids in enumerate(written):
+            if ids:
+                self.due[row] = self.due[row][len(self.encoder.spelled[ids[-1]]) :] if self.due[row] else b""
+            allowed = vocabulary_of(self.encoder).allowed(self.due[row]) if self.due[row] else ()
+            if len(allowed):  # a vocabulary of whole words may not be able to spell a part of one
+                allowed = torch.from_numpy(allowed).to(scores.device)
+                kept = scores[row, allowed]
+                scores[row] = -torch.inf
+                scores[row, allowed] = kept
+        return scores
+
+
 class Finished(StoppingCriteria):
     """Ends the rows for which `finished(row, new ids)` holds: later text would be cut off anyway."""
 
@@ -66,35 +90,50 @@ class Finished(StoppingCriteria):
         return ends.to(input_ids.device)
 
 
+class Start(NamedTuple):
+    """What a model is given of a prompt."""
+
+    ids: list[int]
+    ends: list[int]  # ids that end a completion
+    due: bytes = b""  # what the completion's first tokens spell: the end of the prompt, which was taken back
+    removed: int = 0  # how many tokens were taken back
+
+
 class Row(NamedTuple):
     """One completion to generate."""
 
     prompt: int  # number of its prompt
-    ids: list[int]  # of the prompt
-    ends: list[int]  # ids that end the completion
+    start: Start
     seed: int  # of its noise
+    new: int  # tokens of the completion at most, with those that spell what is due
+
+    @property
+    def ids(self) -> list[int]:
+        return self.start.ids
 
 
-def encode(encoder: Encoder, prompt: Prompt) -> tuple[list[int], list[int]]:
-    """(ids of the prompt, ids that end a completion)."""
+def encode(encoder: Encoder, prompt: Prompt) -> Start:
+    """The prompt as a model is given it."""
     if isinstance(prompt, str):
-        ids = encoder.encode([{"text": prompt}]).ids.tolist()
-        return (ids[:-1] or [encoder.end]), [encoder.end]
+        healed = heal(encoder, encoder.encode([{"text": prompt}]).ids[:-1].tolist())
+        return Start(healed.ids or [encoder.end], [encoder.end], healed.due, healed.removed)
     if isinstance(prompt, Infill):
-        prefix = encoder.encode([{"text": prompt.prefix}]).ids[len(encoder.lead) : -1].tolist()
+        prefix = heal(encoder, encoder.encode([{"text": prompt.prefix}]).ids[len(encoder.lead) : -1].tolist())
         suffix = encoder.continuation(prompt.suffix)
         first, second, last, end = encoder.infill
         known = [encoder.files.find(token) for token in INFILL_ENDS]
         ends = list(dict.fromkeys([encoder.end, end, *(token for token in known if token is not None)]))
-        return [*encoder.lead, first, *prefix, second, *suffix, last], ends
+        ids = [*encoder.lead, first, *prefix.ids, second, *suffix, last]
+        return Start(ids, ends, prefix.due, prefix.removed)
     ids, turn_end = encoder.chat_prompt(prompt)
-    return ids, [encoder.end, turn_end]
+    return Start(ids, [encoder.end, turn_end])
 
 
-def decode(encoder: Encoder, ids: list[int], ends: list[int]) -> str:
-    """The text up to the first of `ends`, without control tokens and ids that the tokenizer does not know."""
-    stop = next((place for place, token in enumerate(ids) if token in ends), len(ids))
-    return encoder.decode(ids[:stop])
+def decode(encoder: Encoder, ids: list[int], start: Start) -> str:
+    """The text behind the prompt, up to what ends it, without control tokens and ids that the tokenizer does not
+    know."""
+    stop = next((place for place, token in enumerate(ids) if token in start.ends), len(ids))
+    return encoder.text(ids[:stop])[len(start.due) :].decode("utf-8", "replace")
 
 
 def rows_of(encoder: Encoder, prompts: list[Prompt], settings: Generation, seed: int, positions: int) -> list[Row]:
@@ -108,15 +147,15 @@ def rows_of(encoder: Encoder, prompts: list[Prompt], settings: Generation, seed:
     """
     new, rows = settings.max_new_tokens, []
     for number, prompt in enumerate(prompts):
-        ids, ends = encode(encoder, prompt)
-        if len(ids) + new > positions:
+        start = encode(encoder, prompt)
+        size = len(start.ids) + start.removed
+        if size + new > positions:
             raise UserError(
-                f"{excerpt(prompt)}: {len(ids)} tokens and max_new_tokens {new} exceed the model's"
-                f" {positions} positions"
+                f"{excerpt(prompt)}: {size} tokens and max_new_tokens {new} exceed the model's {positions} positions"
             )
         content = json.dumps(prompt, sort_keys=True)
         seeds = [content_seed(str(seed), content, str(sample)) % 2**63 for sample in range(settings.samples)]
-        rows += [Row(number, ids, ends, row_seed) for row_seed in seeds]
+        rows += [Row(number, start, row_seed, start.removed + new) for row_seed in seeds]
     return rows
 
 
@@ -130,22 +169,23 @@ class BatchGenerator:
     @torch.inference_mode()
     def generate(self, rows: list[Row]) -> list[str]:
         """The completion of each row; all must have the same ends."""
-        settings, width, ends = self.settings, max(len(row.ids) for row in rows), rows[0].ends
+        settings, width, ends = self.settings, max(len(row.ids) for row in rows), rows[0].start.ends
         ids = torch.tensor([[self.encoder.pad] * (width - len(row.ids)) + row.ids for row in rows])
         mask = torch.tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
-        device, processors, criteria = self.model.device, [], []
+        device, criteria = self.model.device, []
+        processors = [Spelling(self.encoder, [row.start.due for row in rows], width)]
         if settings.temperature:
             processors.append(Gumbel([row.seed for row in rows], settings.temperature, settings.top_p, device))
         if self.finished:
 
             def finished(row: int, new_ids: list[int]) -> bool:
-                return self.finished(rows[row].prompt, decode(self.encoder, new_ids, ends))
+                return self.finished(rows[row].prompt, decode(self.encoder, new_ids, rows[row].start))
 
             criteria.append(Finished(finished, width))
         config = GenerationConfig(
             do_sample=False,
             repetition_penalty=settings.repetition_penalty,
-            max_new_tokens=settings.max_new_tokens,
+            max_new_tokens=max(row.new for row in rows),
             eos_token_id=ends,
             pad_token_id=self.encoder.pad,
             use_cache=True,
@@ -157,7 +197,8 @@ class BatchGenerator:
             logits_processor=processors,
             stopping_criteria=criteria,
         )
-        return [decode(self.encoder, row, ends) for row in output[:, width:].tolist()]
+        written = zip(rows, output[:, width:].tolist(), strict=True)
+        return [decode(self.encoder, ids[: row.new], row.start) for row, ids in written]
 
     def generate_if_it_fits(self, rows: list[Row]) -> list[str] | None:
         """`generate`, or None if out of memory; returning before the retry releases what the failed batch held."""
@@ -190,10 +231,10 @@ def generate(
     rows = rows_of(encoder, prompts, settings, seed, model.config.max_position_embeddings)
     generator, samples = BatchGenerator(model, encoder, settings, finished), settings.samples
     # texts and chats end differently, so a batch holds one kind
-    waiting = sorted(range(len(rows)), key=lambda row: (rows[row].ends, -len(rows[row].ids)))
+    waiting = sorted(range(len(rows)), key=lambda row: (rows[row].start.ends, -len(rows[row].ids)))
     completions, size, progress = [""] * len(rows), ROWS, Progress(label, "texts", len(rows))
     while waiting:
-        batch = [row for row in waiting[:size] if rows[row].ends == rows[waiting[0]].ends]
+        batch = [row for row in waiting[:size] if rows[row].start.ends == rows[waiting[0]].start.ends]
         texts = generator.generate_if_it_fits([rows[row] for row in batch])
         if texts is None:
             if len(batch) == 1:

@@ -116,17 +116,22 @@ def small(settings: Settings, items: int) -> dict:
 
 
 def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prompt]) -> np.ndarray:
-    """float64 [tasks]: the negative log-likelihood (nats) of each answer after its prompt, without an end of text."""
+    """float64 [tasks]: the negative log-likelihood (nats) of each answer after its prompt, without an end of text.
+
+    Prompt and answer are in the tokens of both together: what healing takes back of the prompt is encoded with the
+    answer. Tokens that hold a part of the answer are scored, the first of which may hold the prompt's last blanks.
+    """
     from scripts.evaluation.generation.likelihood import negative_log_likelihood
     from scripts.evaluation.generation.transformers_engine import encode
     from scripts.tokens.packing.encoder import Encoded
 
     ids, targets, offsets = [], [], [0]
     for task, prompt in zip(tasks, prompts, strict=True):
-        before, answer = encode(model.encoder, prompt)[0], model.encoder.continuation(task.answer)
-        ids += [np.array(before, np.uint32), np.array(answer, np.uint32)]
-        targets += [np.zeros(len(before), bool), np.ones(len(answer), bool)]
-        offsets.append(offsets[-1] + len(before) + len(answer))
+        start = encode(model.encoder, prompt)
+        rest = np.array(model.encoder.continuation(f"{start.due.decode()}{task.answer}"), np.uint32)
+        ids += [np.array(start.ids, np.uint32), rest]
+        targets += [np.zeros(len(start.ids), bool), np.cumsum(model.encoder.bytes_of[rest]) > len(start.due)]
+        offsets.append(offsets[-1] + len(start.ids) + len(rest))
     encoded = Encoded(np.concatenate(ids), np.concatenate(targets), np.array(offsets))
     longest = model.model.config.max_position_embeddings
     return negative_log_likelihood(model.model, encoded, longest, longest, "completion answers")

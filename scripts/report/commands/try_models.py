@@ -4,6 +4,7 @@ stagecraft try own --at scripts/cli.py:60
 stagecraft try chat --chat "Write the documentation of this Python function: ..."
 """
 
+import re
 from pathlib import Path
 
 from scripts.common.errors import UserError
@@ -22,18 +23,25 @@ from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
 CHARACTERS = 1500  # of the file before the place
 
 
+PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")
+
+
 def text_before(place: str) -> tuple[str, str]:
-    """(the path, the text before the line) of `FILE:LINE`, lines counted from 1. Raises UserError: it names no line of
-    a file."""
-    path, _, line = place.rpartition(":")
-    if not path or not line.isdigit():
-        raise UserError(f"--at {place}: must be FILE:LINE, as scripts/cli.py:60")
+    """(the path, the text before the place) of `FILE:LINE` or `FILE:LINE:COLUMN`, both counted from 1. Raises
+    UserError: it names no place in a file, or one with nothing before it."""
+    found = PLACE.fullmatch(place)
+    if not found:
+        raise UserError(f"--at {place}: must be FILE:LINE or FILE:LINE:COLUMN, as scripts/cli.py:60")
+    path, line, column = found["path"], int(found["line"]), int(found["column"] or 1)
     if not Path(path).is_file():
         raise UserError(f"--at {place}: no file {path}")
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    if not 1 < int(line) <= len(lines) + 1:
-        raise UserError(f"--at {place}: {path} has {len(lines)} lines; give one from 2 to {len(lines) + 1}")
-    return path, "".join(lines[: int(line) - 1])
+    lines = [*Path(path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), ""]
+    if not 1 <= line <= len(lines) or (line, column) == (1, 1):
+        raise UserError(f"--at {place}: {path} has {len(lines) - 1} lines; give one from 2 to {len(lines)}")
+    width = len(lines[line - 1].rstrip("\r\n"))
+    if not 1 <= column <= width + 1:
+        raise UserError(f"--at {place}: line {line} has {width} characters; give a column from 1 to {width + 1}")
+    return path, "".join(lines[: line - 1]) + lines[line - 1][: column - 1]
 
 
 def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | None = None) -> str:

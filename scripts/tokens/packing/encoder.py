@@ -89,10 +89,13 @@ class Encoder:
         """The UTF-8 bytes of all ids, one after the other, and int64[vocab_size + 1] where those of each id begin."""
         return np.frombuffer(b"".join(self.spelled), np.uint8), np.concatenate([[0], np.cumsum(self.bytes_of)])
 
-    def decode(self, ids: list[int]) -> str:
+    def text(self, ids: list[int]) -> bytes:
         """The text of some ids, without control tokens and ids that the tokenizer does not know."""
-        known = [self.spelled[token] for token in ids if token < self.vocab_size]
-        return b"".join(known).decode("utf-8", "replace")
+        return b"".join(self.spelled[token] for token in ids if token < self.vocab_size)
+
+    def decode(self, ids: list[int]) -> str:
+        """`text` as UTF-8; parts of a character become a replacement character."""
+        return self.text(ids).decode("utf-8", "replace")
 
     def encode(self, examples: list[dict]) -> Encoded:
         """Encode a batch. Raises UserError: an example has none of the forms above, or the tokenizer lacks a token or

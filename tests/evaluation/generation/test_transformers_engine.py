@@ -11,6 +11,7 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.evaluation.generation.healing import heal
 from scripts.evaluation.generation.transformers_engine import generate
 from scripts.experiment.settings.suites import Generation
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
@@ -62,8 +63,10 @@ def model(encoder):
 
 def one_by_one(model, encoder, prompt, settings):
     """Greedy text: all positions again for each token, no padding, no cache."""
+    due = b""
     if isinstance(prompt, str):
-        ids, ends = encoder.continuation(prompt) or [encoder.end], {encoder.end}
+        ids, due, _ = heal(encoder, encoder.continuation(prompt))
+        ids, ends = ids or [encoder.end], {encoder.end}
     else:
         ids = []
         turns = prompt if prompt[0]["role"] == "system" else [{"role": "system", "content": None}, *prompt]
@@ -73,19 +76,27 @@ def one_by_one(model, encoder, prompt, settings):
             ids += [encoder.controls["<|im_end|>"], *encoder.continuation("\n")]
         ids += [encoder.controls["<|im_start|>"], *encoder.continuation("assistant\n")]
         ends = {encoder.end, encoder.controls["<|im_end|>"]}
-    written = []
-    while len(written) < settings.max_new_tokens:
+    written, healed = [], len(due)
+    most = settings.max_new_tokens + (len(encoder.continuation(prompt)) - len(ids) if due else 0)
+    if due and ids == [encoder.end]:
+        most += 1
+    while len(written) < most:
         with torch.no_grad():
             logits = model.double()(torch.tensor([ids + written])).logits[0, -1]
         for token in set(ids + written):
             penalty = settings.repetition_penalty
             logits[token] = logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
+        if due:  # the next token spells the end of the prompt, or begins to
+            fits = [text and (text.startswith(due) or due.startswith(text)) for text in encoder.spelled]
+            logits[~torch.tensor([*map(bool, fits), *[False] * (len(logits) - len(fits))])] = -math.inf
         written.append(int(logits.argmax()))
+        if due:
+            due = due[len(encoder.spelled[written[-1]]) :]
         if written[-1] in ends:
             break
     model.float()
     known = [token for token in written if token < encoder.vocab_size and encoder.bytes_of[token]]
-    return encoder.decode(known)
+    return encoder.text(known)[healed:].decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
@@ -105,9 +116,10 @@ def test_a_completion_does_not_depend_on_its_batch(model, encoder, settings):
 
 def test_samples_have_the_softmax_frequencies(model, encoder):
     settings = changed(SAMPLED, max_new_tokens=1, samples=3000, temperature=1.5, top_p=1.0)
-    counts = Counter(generate(model, encoder, ["x"], settings, SEED)[0])
+    chat = [{"role": "user", "content": "x"}]  # a text's first token would have to spell the end of the prompt
+    counts = Counter(generate(model, encoder, [chat], settings, SEED)[0])
     with torch.no_grad():
-        logits = model(torch.tensor([encoder.continuation("x")])).logits[0, -1]
+        logits = model(torch.tensor([encoder.chat_prompt(chat)[0]])).logits[0, -1]
     probabilities = torch.softmax(logits.double() / 1.5, 0)
     expected = Counter()
     for token, probability in enumerate(probabilities.tolist()):

@@ -54,6 +54,11 @@ def test_a_place_is_continued_alone_and_after_code_that_resembles_it(asked, caps
     ]
 
 
+def test_a_column_is_a_place_within_a_line(asked):
+    try_models.try_models("local", None, None, "a.py:4:8", None)
+    assert asked["base"][0] == "import os\n\n\ndef joi"
+
+
 def test_a_chat_is_answered_by_the_last_stage_alone_where_nothing_is_found(asked):
     try_models.try_models("local", None, None, None, "你好")
     assert asked == {model: [[{"role": "user", "content": "你好"}]] for model in ("base", "sft")}
@@ -65,7 +70,10 @@ def test_a_chat_is_answered_by_the_last_stage_alone_where_nothing_is_found(asked
         (None, None, None, "give either --at FILE:LINE or --chat TEXT"),
         (None, "a.py:2", "x", "give either --at FILE:LINE or --chat TEXT"),
         ("nowhere", "a.py:2", None, "nowhere: no such stage; known: pretrain, sft"),
-        (None, "a.py", None, "--at a.py: must be FILE:LINE"),
+        (None, "a.py", None, "--at a.py: must be FILE:LINE or FILE:LINE:COLUMN"),
+        (None, "a.py:1", None, "--at a.py:1: a.py has 5 lines; give one from 2 to 6"),
+        (None, "a.py:2:3", None, "--at a.py:2:3: line 2 has 0 characters; give a column from 1 to 1"),
+        (None, "a.py:2:0", None, "--at a.py:2:0: line 2 has 0 characters; give a column from 1 to 1"),
         (None, "b.py:3", None, "--at b.py:3: no file b.py"),
         (None, "a.py:9", None, "--at a.py:9: a.py has 5 lines; give one from 2 to 6"),
     ],
