@@ -4,9 +4,9 @@
 
 A metric is a function of sums over documents. What each cluster of documents (scripts/evaluation/results/intervals.py)
 adds to it is its jackknife pseudo-value, by which any smooth function of sums is treated as a mean (for a plain mean of
-documents these are the documents' own values). Interval and p of that mean are Student's t, with one degree of freedom
-less than the equal clusters that they count for. Models are scored on the same documents, so a difference is taken
-value by value, and what makes a document hard for both cancels out.
+documents these are the documents' own values). Interval and p of that mean are Student's t, corrected for skewness,
+with one degree of freedom less than the equal clusters that they count for. Models are scored on the same documents, so
+a difference is taken value by value, and what makes a document hard for both cancels out.
 
 Two cases have their own closed form, again one for interval and p. The difference of two shares of right answers is
 Tango's score interval with McNemar's test, which it inverts. A single mean of values from 0 to 1 has Wilson's interval,
@@ -161,15 +161,61 @@ def degrees_of_freedom(effective: float) -> float:
     return max(effective - 1, 1.0)
 
 
+# By how much a sample's skewness is taken larger than it looks: few values show too little of it. With 1.25 the interval
+# of 12 or more log-normal values misses the truth at most 7 times in 100 at 95% (benchmarks/coverage.py).
+SKEW_SEEN = 1.25
+
+
+class Skewed(NamedTuple):
+    """Student's t of a mean of skewed values, and the transformation that makes its distribution symmetric (Hall 1992).
+
+    Attributes:
+        skew: the values' skewness over the square root of their number.
+    """
+
+    skew: float
+
+    def symmetric(self, t: float) -> float:
+        """The transformed t: an increasing function of it."""
+        a = self.skew
+        return t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6
+
+    def inverse(self, symmetric: float) -> float:
+        """The t that is transformed to this value."""
+        a = self.skew
+        if abs(a) < EQUAL:
+            return symmetric
+        return 3 / a * (float(np.cbrt(1 + a * (symmetric - a / 6))) - 1)
+
+
+def skewed(values: np.ndarray, effective: float) -> Skewed:
+    """Of values, one a cluster, that count for so many equal ones; of fewer than 3, and of equal ones, nothing is
+    known."""
+    count, spread = len(values), float(values.std())
+    if count < 3 or spread <= EQUAL * abs(float(values.mean())):
+        return Skewed(0.0)
+    raw = float(((values - values.mean()) ** 3).mean()) / spread**3
+    unbiased = raw * math.sqrt(count * (count - 1)) / (count - 2)
+    return Skewed(SKEW_SEEN * unbiased / math.sqrt(max(effective, 1.0)))
+
+
 def estimate(values: np.ndarray, effective: float, confidence: float) -> Estimate:
     """The mean of values, one a cluster, with its interval and p. `values`: float64 [clusters], at least 2;
-    `effective`: for how many equal clusters they count."""
+    `effective`: for how many equal clusters they count.
+
+    The interval holds all means that Student's t does not reject, or that t corrected for skewness does not: t alone
+    misses skewed differences 10 to 15 times in 100, the correction alone symmetric ones.
+    """
     value, freedom = float(values.mean()), degrees_of_freedom(effective)
     error = standard_error(values, freedom)
     if error == 0:
         return Estimate(value, [value, value], 1.0)  # all values are zero
-    half = float(special().stdtrit(freedom, (1 + confidence) / 2)) * error
-    return Estimate(value, [value - half, value + half], 2 * float(special().stdtr(freedom, -abs(value) / error)))
+    limit, skew = float(special().stdtrit(freedom, (1 + confidence) / 2)), skewed(values, effective)
+    low = value - max(limit, skew.inverse(limit)) * error
+    high = value - min(-limit, skew.inverse(-limit)) * error
+    t = value / error
+    p = 2 * float(special().stdtr(freedom, -min(abs(t), abs(skew.symmetric(t)))))
+    return Estimate(value, [low, high], p)
 
 
 def detectable(values: np.ndarray, effective: float, confidence: float) -> float | None:

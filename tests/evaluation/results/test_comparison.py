@@ -8,6 +8,7 @@ from statsmodels.stats.proportion import proportion_confint
 from scripts.evaluation.metrics import scoring
 from scripts.evaluation.metrics.metric import summarize
 from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.intervals import estimate
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.suites.bleu import SUITE as BLEU
 from scripts.evaluation.suites.bleu import statistics
@@ -65,7 +66,7 @@ def test_interval_p_and_sentence_agree_for_shares_and_for_continuous_metrics():
 
 
 @pytest.mark.parametrize("count", [12, 24, 60])
-def test_continuous_metrics_have_the_power_of_the_paired_t_test(count):
+def test_continuous_metrics_have_nearly_the_power_of_the_paired_t_test(count):
     generator, ours, peer, runs = np.random.default_rng(2), 0, 0, 200
     for _ in range(runs):
         base = generator.beta(1.5, 3, count)
@@ -73,7 +74,8 @@ def test_continuous_metrics_have_the_power_of_the_paired_t_test(count):
         row = compared(ANSWERS, similarities(moved), similarities(base)).comparison("f1", ("d", "all"), "a", "b")
         ours += row["direction"] == "better"
         peer += stats.ttest_rel(moved, base).pvalue < 0.05
-    assert abs(ours - peer) / runs <= 0.05 and 0.3 < peer / runs < 0.95
+    # t that is right for skewed differences, too, shows less where there are few
+    assert -2 / count <= (ours - peer) / runs <= 0 and 0.3 < peer / runs < 0.95
 
 
 def test_documents_that_vary_together_widen_the_interval_and_are_counted():
@@ -87,8 +89,8 @@ def test_documents_that_vary_together_widen_the_interval_and_are_counted():
     assert widths[1] > 1.5 * widths[0] and grouped["value"] == pytest.approx(alone["value"])
     means = compared(ANSWERS, *models, clusters=np.repeat(range(10), 4))
     gap = np.array([first["f1"] - second["f1"] for first, second in zip(*models, strict=True)])
-    expected = stats.ttest_1samp(gap.reshape(10, 4).mean(axis=1), 0)
-    assert means.comparison("f1", ("d", "all"), "a", "b")["p"] == pytest.approx(expected.pvalue)
+    expected = estimate(gap.reshape(10, 4).mean(axis=1), 10, 0.95)
+    assert means.comparison("f1", ("d", "all"), "a", "b")["p"] == pytest.approx(expected.p)
 
 
 def completions(parsing, count=12):

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.conditions import answer, compare_conditions, question_of, stated
+from scripts.evaluation.results.intervals import estimate
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.suites.perplexity import SUITE
 from scripts.experiment.layout import Layout
@@ -83,7 +83,7 @@ def test_differences_are_paired_and_their_p_corrected_for_all_of_them(tmp_path):
     for row in rows:
         model = "other" if row["name"] == "elsewhere" else row["model"]
         pair = bits[model], bits[row["against"]]
-        expected.append(stats.ttest_rel(*pair).pvalue)
+        expected.append(estimate(pair[0] - pair[1], 16, 0.95).p)
         assert row["value"] == pytest.approx(float(np.mean(pair[0] - pair[1])))
     assert [row["p"] for row in rows] == pytest.approx(expected)
     assert [row["holm"] for row in rows] == pytest.approx(multipletests(expected, method="holm")[1])
@@ -91,12 +91,12 @@ def test_differences_are_paired_and_their_p_corrected_for_all_of_them(tmp_path):
     names = {row["name"]: row["names"] for row in found["conditions"] if "names" in row}
     shares = (20 + np.arange(16) % 3) / 50
     assert names["base"]["value"] == pytest.approx(shares.mean())
-    expected = stats.t.interval(0.95, 15, shares.mean(), stats.sem(shares))
+    expected = estimate(shares, 16, 0.95).interval
     assert names["base"]["interval"] == pytest.approx(list(expected))
     assert names["base + retrieval"]["value"] == pytest.approx(0.6)
     written = {row["name"]: row["written"] for row in found["conditions"] if "written" in row}
     similarities = 0.4 + 0.01 * np.arange(16)  # of the files: two tasks of one file are no two
-    expected = stats.t.interval(0.95, 15, similarities.mean(), stats.sem(similarities))
+    expected = estimate(similarities, 16, 0.95).interval
     for name, change in {"base": 0, "base + retrieval": 0.2, "pretrain": 0.1, "pretrain + retrieval": 0.3}.items():
         assert written[name]["value"] == pytest.approx(similarities.mean() + change)
         assert written[name]["interval"] == pytest.approx([bound + change for bound in expected])
