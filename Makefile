@@ -21,8 +21,9 @@ help: ## print the targets
 
 eval: env ## run the default experiment and print its verdict
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@snakemake --profile $(PROFILE) results/eval.json
-	@python -m scripts.report.page --results results --summary
+	@before=$$(stat --format %Y results/eval.json 2> /dev/null || true); \
+	snakemake --profile $(PROFILE) results/eval.json; \
+	[ "$$before" != "$$(stat --format %Y results/eval.json)" ] || python -m scripts.report.page --results results --summary
 
 quick: env ## run the tests that need neither torch nor a workflow run (tests/quick.py lists them)
 	pytest --quick --minutes 10 $(WORKERS)

@@ -21,6 +21,7 @@ import numpy as np
 import zstandard
 
 from benchmarks.figures import Table, Value, store
+from scripts.common.units import clusters
 from scripts.evaluation.results import intervals as statistics
 from scripts.evaluation.results.comparison import compare_seeds
 from scripts.evaluation.suites.perplexity import SUITE
@@ -116,7 +117,7 @@ def real_files(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         text = own[name][:LONGEST]
         bits = [8 * len(model.compress(text)) * math.log(2) for model in models]
         rows.append([bits[0], 1, len(text), 1, bits[1], 1, len(text), 1])
-    return np.array(rows, dtype=np.float64), statistics.clusters(names[half:], "file")
+    return np.array(rows, dtype=np.float64), clusters(names[half:], "file")
 
 
 def real_interval(drawn: np.ndarray, seeds: int, generator: np.random.Generator) -> list[float]:

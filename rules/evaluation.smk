@@ -184,7 +184,7 @@ rule baselines:
     params:
         datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         train=VIEW.trained_on,
-        settings=as_json(VIEW.suites["perplexity"].model_dump(include={"datasets", "documents", "max_characters"})),
+        settings=as_json(VIEW.suites["perplexity"].model_dump(include={"datasets", "documents", "places"})),
         out=subpath(output.scores, parent=True),
         code=fingerprint("scripts.evaluation.baselines"),
     shell:

@@ -5,11 +5,12 @@
     python -m scripts.corpus.split --documents results/corpus/deduplicate --history results/sources/history \\
         --settings '{"by": "time", "after": "2025-01-01"}' --out results/corpus/split
 
-By file, the split depends only on the document's source and path, so it stays the same when sources are added or
-removed, or when the text changes. By repository it depends only on the source's name, unless there are so few sources
-that a share would be less than one (see `repository_splits`). By time, documents first committed on the day `after` or
-later are the test split, and validation is a share of the rest as by file. A document is as old as the oldest of its
-copies, also of those that `deduplicate` removed.
+By file, the split depends only on the document's source and path, of a test on those of the module that it tests
+(scripts/common/units.py): a module whose test is trained on is not held out. So it stays the same when sources are
+added or removed, or when the text changes. By repository it depends only on the source's name, unless there are so few
+sources that a share would be less than one (see `repository_splits`). By time, documents first committed on the day
+`after` or later are the test split, and validation is a share of the rest as by file. A document is as old as the
+oldest of its copies, also of those that `deduplicate` removed.
 """
 
 import logging
@@ -25,13 +26,14 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.common.text import text_digest
+from scripts.common.units import units
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, repository_splits, split_of
 from scripts.experiment.layout import FIRST_COMMITS, SPLITS, split_file
 from scripts.experiment.settings.corpus import Split
 
 
 def named_split(name: str, settings: Split) -> str:
-    """The split by file of the document `source/path`."""
+    """The split by file of the unit `source/path`."""
     return split_of(text_digest(name), settings)
 
 
@@ -63,7 +65,7 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
 
 
 def assign(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str], dict]:
-    """(the split of each source by repository, of each document by time, nothing by file; facts for the manifest)."""
+    """(the split of each source by repository, else of each document; facts for the manifest)."""
     if settings.by == "repository":
         sources = {document["source"] for document in read_jsonl(folder / DOCUMENTS)}
         splits = repository_splits(sources, settings)
@@ -89,7 +91,8 @@ def assign(folder: Path, settings: Split, history: Path | None) -> tuple[dict[st
                 f" {oldest}; set a later day"
             )
         return splits, {"after": settings.after}
-    return {}, {}
+    documents = [name_of(document) for document in read_jsonl(folder / DOCUMENTS)]
+    return {name: named_split(unit, settings) for name, unit in zip(documents, units(documents), strict=True)}, {}
 
 
 def split(documents: Path, settings: Split, out: Path, history: Path | None = None) -> dict:
@@ -107,10 +110,7 @@ def split(documents: Path, settings: Split, out: Path, history: Path | None = No
     with ExitStack() as stack:
         write = {name: stack.enter_context(jsonl_writer(split_file(out, name))) for name in SPLITS}
         for document in read_jsonl(documents / DOCUMENTS):
-            if settings.by == "file":
-                name = named_split(name_of(document), settings)
-            else:
-                name = splits[document["source"] if settings.by == "repository" else name_of(document)]
+            name = splits[document["source"] if settings.by == "repository" else name_of(document)]
             counts[name] += 1
             write[name](document)
             progress.add()

@@ -23,10 +23,12 @@ from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.common.text import is_target
-from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
+from scripts.evaluation.code_tasks import places as places_module
+from scripts.evaluation.generation.examples import pick_examples, test_hashes
 from scripts.evaluation.suites.perplexity import BASELINES
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.suites import Places
 
 READ = 1_000_000  # bytes of training data
 ORDER, MEMORY = 8, 32 << 20  # bytes before each that it looks at, and the memory for them
@@ -37,7 +39,7 @@ class Scored(Record):
 
     datasets: list[str]
     documents: int
-    max_characters: int | None = None
+    places: Places | None = None
 
 
 def training_text(datasets: Path, train: Sequence[str]) -> bytes:
@@ -55,10 +57,17 @@ def training_text(datasets: Path, train: Sequence[str]) -> bytes:
     return b"".join(text for _, _, text in sorted(chosen, reverse=True))[:READ]
 
 
-def spans(example: dict) -> list[tuple[bytes, bytes]]:
-    """(What comes before, what is scored) of an example: its text, or each assistant turn."""
-    if "messages" not in example:
+def spans(example: dict, places: Places | None = None) -> list[tuple[bytes, bytes]]:
+    """(What comes before, what is scored) of an example: its text, each run of lines at its places, or each assistant
+    turn."""
+    if "messages" not in example and places is None:
         return [(b"", example["text"].encode())]
+    if "messages" not in example:
+        text, parts, reached = example["text"], [], 0
+        for start, end in places_module.spans(text, places_module.places(text, example["id"], places)):
+            parts.append((text[reached:start].encode(), text[start:end].encode()))
+            reached = end
+        return parts
     found, before = [], ""
     for turn in example["messages"]:
         if is_target(turn):
@@ -75,11 +84,11 @@ def compressed_size(text: bytes) -> int:
     return len(encoder.encode(text)) + len(encoder.flush())
 
 
-def bits_of(example: dict, read: bytes, read_size: int) -> float:
-    """The bits that the scored parts of an example take after `read` and what comes before each. `read_size`: the
-    compressed size of `read`."""
+def bits_of(parts: list[tuple[bytes, bytes]], read: bytes, read_size: int) -> float:
+    """The bits that the scored parts of an example take after `read` and what comes before each. `parts`: as `spans`
+    returns them; `read_size`: the compressed size of `read`."""
     bits, before, before_size = 0.0, read, read_size
-    for context, target in spans(example):
+    for context, target in parts:
         if context:
             before += context
             before_size = compressed_size(before)
@@ -97,12 +106,12 @@ def baselines(datasets: Path, settings: Scored, out: Path, train: Sequence[str] 
     items, scores = [], {}
     for dataset in settings.datasets:
         examples = pick_examples(split_file(datasets / dataset, "test"), settings.documents)
-        examples = shortened(examples, settings.max_characters)
         progress = Progress(f"baselines {dataset}", "examples", len(examples))
         for example in progress.over(examples):
-            size = sum(len(target) for _, target in spans(example))
-            bits = {"compressor": bits_of(example, b"", empty_size)}
-            bits["compressor_trained"] = bits_of(example, read, read_size)
+            parts = spans(example, settings.places)
+            size = sum(len(target) for _, target in parts)
+            bits = {"compressor": bits_of(parts, b"", empty_size)}
+            bits["compressor_trained"] = bits_of(parts, read, read_size)
             about = {"dataset": dataset, "id": example["id"], "language": example["language"]}
             items.append({**about, "bytes": size, **bits})
         chosen = [item for item in items if item["dataset"] == dataset and item["bytes"]]

@@ -176,7 +176,8 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     perplexity_data = scoring["base"]["perplexity"]["data"]
     baselines = beside_baselines(layout.baselines, comparisons["perplexity"], scored["perplexity"], perplexity_data)
     perplexity = comparisons["perplexity"], scored["perplexity"]
-    question = compare_conditions(experiment, layout, *perplexity, baselines["scores"])
+    first_seeds = {stage: of_stage[0] for stage, of_stage in summaries.items()}
+    question = compare_conditions(experiment, layout, *perplexity, baselines["scores"], first_seeds)
     compared = compare_stages(stages, comparisons, settings.confidence)
     return {
         "verdict": verdict([gate.outcome for gate in gates]),

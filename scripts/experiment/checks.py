@@ -249,6 +249,8 @@ def check_adapter(settings: Stage, stages: dict[str, Stage], key: str) -> None:
             raise UserError(f"{key}.quantize: only with `method: lora`; quantized weights cannot be trained")
         if "lora" in settings.model_fields_set:
             raise UserError(f"{key}.lora: only with `method: lora`")
+    elif settings.curve and settings.lora.merge:
+        raise UserError(f"{key}.curve: not with `lora.merge`, as the adapters on its way would have no base")
     elif settings.trainable != "all":
         raise UserError(f"{key}.trainable: not with `method: lora`, where `lora.targets` says what is trained")
     origin = stages.get(settings.origin)
@@ -275,6 +277,12 @@ def check_gates(experiment: Experiment, name: str) -> None:
         measured |= dict.fromkeys(measures.metrics, suite)
     timed = TIMED if "latency" in suites else ()
     without_dataset = (*STAGE_METRICS, *timed)
+    for stage, control in experiment.evaluation.gate.controls.items():
+        key = f"{name}: evaluation.gate.controls"
+        check_name(key, stage, stages)
+        check_name(f"{key}.{stage}", control, [other for other in stages if other != stage])
+        if stages[control].seeds and len(stages[control].seeds) != len(stages[stage].seeds or ()):
+            raise UserError(f"{key}.{stage}: {control} must have no seeds, or as many as {stage}")
     for number, gate in enumerate(experiment.evaluation.gate.gates):
         key = f"{name}: evaluation.gate.gates.{number}"
         if gate in experiment.evaluation.gate.gates[:number]:

@@ -167,7 +167,8 @@ class ExperimentView:
     def plain_option(self, wildcards) -> list[str]:
         """`--plain` for a model that suite perplexity need not score after retrieval, too: all but the base and the
         stages that are trained on the team's code."""
-        asked = wildcards.model == "base" or self.stages[wildcards.model].data in self.retrieved
+        trained_on = set() if wildcards.model == "base" else self.rows.datasets_of(self.stages[wildcards.model].data)
+        asked = wildcards.model == "base" or set(self.retrieved).intersection(trained_on)
         return ["--plain"] if self.retrieved and not asked else []
 
     @cached_property

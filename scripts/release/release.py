@@ -106,18 +106,16 @@ def samples_of(layout: Layout, model: str, datasets: list[str], scored: dict) ->
                 chats.append(example["messages"])
                 by_id[name, example["id"]] = example["messages"]
     completions = []
-    for suite in ("qa", "bleu", "completion"):
+    for suite in ("qa", "bleu"):  # a stranger's `generate` does not heal the prompts of `completion`
         settings = scored.get(suite)
         items = layout.suite(suite, model) / "items.jsonl.zst"
         if not settings or settings.get("temperature") or settings.get("few_shot") or not items.is_file():
             continue
-        if settings.get("form", "plain") != "plain":
-            continue
         for item in read_jsonl(items):
             whole = by_id.get((item["dataset"], item["id"]))
-            if suite != "completion" and whole is None:
+            if whole is None:
                 continue  # of a dataset that this model was not trained on
-            prompt = item["prompt"] if suite == "completion" else split_chat({"messages": whole})[0]
+            prompt = split_chat({"messages": whole})[0]
             penalty = settings.get("repetition_penalty", 1.0)
             completions.append((prompt, item["written"][0], settings["max_new_tokens"], penalty))
     documents = []

@@ -174,6 +174,7 @@ def date_of(results: Path, evaluation: dict) -> str:
 def render(results: Path) -> str:
     """The HTML page of the results root `results`. Raises UserError: a file that it shows is missing or malformed."""
     evaluation = read_evaluation(results)
+    question = evaluation["question"]
     inputs, models = evaluation["inputs"], list(dict.fromkeys(["base", *evaluation["stages"]]))
     logs = {stage: read_metrics(Layout(results).model(stage) / "metrics.jsonl") for stage in evaluation["stages"]}
     return fill(
@@ -187,7 +188,8 @@ def render(results: Path) -> str:
         generated=generated_examples(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
         pictures={
-            "conditions": drawn(pictures.conditions, evaluation["question"]) if evaluation["question"] else "",
+            "differences": drawn(pictures.differences, question) if question else "",
+            "curve": drawn(pictures.curve, question) if question and question["curve"] else "",
             "loss": drawn(pictures.loss, logs),
             "scores": drawn(pictures.scores, evaluation),
         },

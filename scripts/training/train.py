@@ -255,6 +255,7 @@ def train(
         "parameters": sum(map(size_of, model.parameters())),
         "steps": steps,
         "tokens": steps * stage.tokens_per_step,
+        "data_tokens": shards["splits"]["train"]["tokens"],
         "resumed_at_step": first_step,
         "code_changes": code_changes(work),
         "seconds": round(seconds, 1),
@@ -267,11 +268,10 @@ def train(
     planned = os.environ.get(PLAN)
     if planned:
         facts["plan"] = json.loads(planned)
-    parallel.gather_weights_on_save(trainer)
     if owner:
         owner.check()
-    with disk_errors(folders.out):
-        publish_stage(trainer, settings, folders, work, facts, threads, shards["end_tokens"])
+    with disk_errors(folders.out), parallel.gathered_weights_on_save(trainer):
+        publish_stage(trainer, stage, folders, work, facts, threads, shards["end_tokens"])
     if owner:
         prune_after_publishing(work, folders.out)
         owner.release()

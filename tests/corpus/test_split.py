@@ -43,6 +43,20 @@ def test_every_document_lands_unchanged_in_exactly_one_split_in_order(tmp_path):
     assert read_manifest(tmp_path / "out")["documents"] == {name: len(by_split[name]) for name in SPLITS}
 
 
+def test_a_module_and_its_test_are_in_one_split_and_a_test_alone_is_a_file_like_others(tmp_path):
+    names = []
+    for number in range(200):
+        names += [("a", f"src/m{number}.py"), ("a", f"tests/test_m{number}.py"), ("b", f"x/Lone{number}Test.java")]
+    write_documents(tmp_path / "in", names)
+    by_split = splits(tmp_path / "in", tmp_path / "out", Split(validation=0.2, test=0.3))
+    found = split_of_files(by_split)
+    for number in range(200):
+        assert found[f"a/src/m{number}.py"] == found[f"a/tests/test_m{number}.py"]
+        path = f"b/x/Lone{number}Test.java"
+        assert found[path] == named_split(path, Split(validation=0.2, test=0.3))
+    assert len({found[f"a/src/m{number}.py"] for number in range(200)}) == 3
+
+
 def test_a_document_keeps_its_split_when_a_source_is_added_and_order_changes(tmp_path):
     old = [("a", f"{i}.c") for i in range(500)]
     new = [("b", f"{i}.c") for i in range(500)]

@@ -81,12 +81,16 @@ def make_experiment(gates: list[dict], changes: dict[str, object] | None = None)
 def score_items(items: list[dict]) -> dict:
     """scores.json's figures of some items, summed in plain Python."""
     nll, tokens, size = (sum(item[key] for item in items) for key in ("nll", "tokens", "bytes"))
+    lines, stand = (sum(item[key] for item in items) for key in ("lines", "lines_as_they_stand"))
+    characters, saved = (sum(item[key] for item in items) for key in ("characters", "characters_saved"))
     return {
         "documents": len(items),
         "tokens": tokens,
         "bytes": size,
         "perplexity": math.exp(nll / tokens),
         "bits_per_byte": nll / math.log(2) / size,
+        "lines": stand / lines if lines else None,
+        "typing_saved": saved / characters if characters else None,
     }
 
 
@@ -152,6 +156,9 @@ def make_items(model: str, documents: int, level: float) -> list[dict]:
                 tokens = int(draws.integers(50, 400))
                 nats = level * float(draws.lognormal(0, 0.3)) * float(own.lognormal(0, 0.05))
                 figures = {"nll": nats * tokens, "tokens": tokens, "bytes": tokens * 3}
+                lines, right = (20 if dataset == "code" else 0), int(own.integers(1, 5))
+                figures |= {"lines": lines, "lines_as_they_stand": right * (lines > 0)}
+                figures |= {"characters": 600 * (lines > 0), "characters_saved": 40 * right * (lines > 0)}
                 items.append({"dataset": dataset, "id": f"src/{number}.{language}", "language": language, **figures})
     return items
 

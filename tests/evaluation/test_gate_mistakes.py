@@ -58,7 +58,7 @@ def diverged(root: Path) -> str:
     items = make_items("sft", 10, 1.1)
     items[3]["nll"] = None
     dump_lines(root / "results/evaluation/perplexity/sft/items.jsonl.zst", items)
-    return "line 4: src/3.go: nll, tokens, bytes are [None,"
+    return "line 4: src/3.go: nll, tokens, bytes, lines, lines_as_they_stand, characters, characters_saved are [None,"
 
 
 def no_record(root: Path) -> str:

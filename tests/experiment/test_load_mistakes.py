@@ -111,7 +111,7 @@ def unscored_chats(config):
         ),
         (
             set_key("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
-            "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, completion_match, ",
+            "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, lines, ",
         ),
         (
             set_key("evaluation", "human", {"of": "perplexity"}),

@@ -83,7 +83,7 @@ def test_hostile_names_are_shown_as_text(html, page):
 def test_verdict_comes_first_then_the_gates(html, page):
     text = " ".join("".join(page.text).split())
     assert html.index('id="verdict"') < html.index('id="question"') < html.index('id="gates"')
-    text = text[text.index("On your code (code, 30 files): fine-tuning -") :]  # the title says `Not met` before
+    text = text[text.index("On your code (code, 600 lines of 30 files): ") :]  # the title says `Not met` before
     assert text.index("Not met") < text.index("2 of 3 gates are met.") < text.index("GateOutcomeValueIntervalBound")
     for row in GATES:
         assert row["name"] in text
@@ -135,7 +135,7 @@ def test_a_model_that_forgot_is_no_success_however_the_gates_are_met(make_result
     text = " ".join("".join(Page(html := render(results)).text).split())
     assert "All gates are met, but sft is worse on code" in text
     shown = printed_summary(read_json(path), results)
-    assert "sft against pretrain: better on instruct (bits per byte -0." in shown
+    assert shown.startswith("On your code") and "better on" not in shown
     assert "sft against pretrain: worse on code (bits per byte +0." in shown
     assert 'class="verdict met-not-secured"' in html
     assert "average" not in text
@@ -220,12 +220,11 @@ def test_summary_is_the_table_and_nothing_else(results_root):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert lines.pop(0).startswith("On your code (code, 30 files): fine-tuning -")
+    assert lines.pop(0).startswith("On your code (code, 600 lines of 30 files): bits per byte fine-tuning -")
     assert re.split(r"\s{2,}", lines[0]) == ["gate", "value", "95% interval", "bound", "outcome"]
     assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
     assert lines[-2:] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]
-    assert all(re.match(r"sft against (pretrain|base): better on \w+ \(", line) for line in lines[4:-3])
-    assert lines[-3].startswith("sft beside a compressor that has read 1 MB of the training data: code +")
+    assert len(lines) == 6
     assert not (results_root / "report.html").exists()
 
 
@@ -242,7 +241,7 @@ def test_browser_shows_title_and_verdict_at_the_width_of_a_phone(html, tmp_path)
     url = f"file://{tmp_path / 'report.html'}"
     shown = subprocess.run([*command, "--dump-dom", url], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "<title>synthetic: Not met</title>" in shown
-    assert ">Fine-tuning helps</h1>" in shown and "Gates: Not met." in shown
+    assert ">A gain, but too small to be seen</h1>" in shown and "Gates: Not met." in shown
     picture = tmp_path / "page.png"
     subprocess.run([*command, f"--screenshot={picture}", url], capture_output=True, timeout=60, check=True)
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -19,7 +19,7 @@ def test_published_evaluation_is_a_byte_copy_and_the_log_lists_the_outcomes(make
     done = verdict(results)
     assert done.returncode == 0
     assert (results / "eval.json").read_bytes() == (results / "evaluation/gate/eval.json").read_bytes()
-    assert "\nsft against pretrain: better on code" in done.stderr
+    assert "\n\nOn your code (code, " in done.stderr
     assert "verdict: not met\nreport:  results/report.html" in done.stderr
     assert not list(results.glob(".*"))
 

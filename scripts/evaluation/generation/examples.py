@@ -68,12 +68,12 @@ def pick_examples(path: Path, documents: int, without: Sequence[str] | None = No
     return sorted(records, key=lambda record: record["id"])
 
 
-def shortened(examples: list[dict], characters: int | None) -> list[dict]:
+def shortened(examples: list[dict], characters: int) -> list[dict]:
     """The examples with texts cut to whole lines of at most so many characters; chats stay whole."""
     cut = []
     for example in examples:
         text = example.get("text")
-        if characters is not None and text is not None and len(text) > characters:
+        if text is not None and len(text) > characters:
             last_line = text.rfind("\n", 0, characters) + 1
             example = example | {"text": text[: last_line or characters]}
         cut.append(example)

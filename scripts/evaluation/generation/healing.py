@@ -20,7 +20,7 @@ from scripts.tokens.packing.encoder import Encoder
 
 # What may belong to a token that goes on behind the end: white space, else the last word, number or run of signs, with
 # the blank before it.
-OPEN_END = re.compile(rb"\s+$|[ ]?(?:[\w\x80-\xff]+|[^\w\s\x80-\xff]+)$")
+OPEN_END = re.compile(rb"\s+\Z|[ ]?(?:[\w\x80-\xff]+|[^\w\s\x80-\xff]+)\Z")
 INSIDE_WORD = re.compile(rb"[\w\x80-\xff]{2}\Z")
 MOST = 256  # bytes that are taken back at most
 

@@ -3,7 +3,7 @@
 nll = negative_log_likelihood(model, encoder.encode(examples), context=4096, stride=2048, label="perplexity code")
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from scripts.common.progress import Progress
+from scripts.evaluation.code_tasks.lines import Likeliest
 from scripts.tokens.packing.encoder import Encoded
 
 BATCH = 16384  # tokens, padding included
@@ -46,16 +47,23 @@ def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
     return result
 
 
-def even_windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
-    """As `windows`, but the first window too has at most `stride` new tokens: what stands before each is known."""
+def even_windows(
+    encoded: Encoded, context: int, stride: int, runs: Sequence[Sequence[tuple[int, int]]] | None = None
+) -> list[Window]:
+    """As `windows`, but each window has at most `stride` new tokens, also the first one: what stands before each is
+    known.
+
+    Args:
+        runs: of each example the runs of tokens (first, end) that the windows cover; by default all of it.
+    """
     step, result = min(stride, context - 1), []
-    for example, (first, last) in enumerate(zip(encoded.offsets, encoded.offsets[1:], strict=False)):
-        size = int(last - first)
-        for new in range(0, size, step):
-            end = min(new + step, size)
-            scored = max(new, 1)  # nothing predicts the first token
-            if encoded.targets[first + scored : first + end].any():
-                result.append(Window(example, max(0, end - context), scored, end))
+    for example, (start, stop) in enumerate(zip(encoded.offsets, encoded.offsets[1:], strict=False)):
+        for first, last in runs[example] if runs else [(0, int(stop - start))]:
+            for new in range(first, last, step):
+                end = min(new + step, last)
+                scored = max(new, 1)  # nothing predicts the first token
+                if runs or encoded.targets[start + scored : start + end].any():
+                    result.append(Window(example, max(0, end - context), scored, end))
     return result
 
 
@@ -63,7 +71,8 @@ def joined(cut: list[Window]) -> list[Window]:
     """Even windows, of each example those that begin at its first token as one: the same tokens stand before theirs."""
     result = []
     for window in cut:
-        if result and result[-1].example == window.example and window.start == 0:
+        before = result[-1] if result else None
+        if before and (before.example, before.end) == (window.example, window.new) and window.start == 0:
             window = replace(window, new=result.pop().new)
         result.append(window)
     return result
@@ -107,7 +116,7 @@ def negative_log_likelihood(
     label: str,
     cut: list[Window] | None = None,
     prefixes: Mapping[Window, np.ndarray] | None = None,
-    hits: np.ndarray | None = None,
+    likeliest: Likeliest | None = None,
 ) -> np.ndarray:
     """float64 [examples]: the negative log-likelihood (nats) of each example's targets.
 
@@ -116,7 +125,7 @@ def negative_log_likelihood(
     Args:
         cut: the windows; by default as `windows` cuts them.
         prefixes: ids that stand before a window, as retrieved code; none where a window is missing.
-        hits: bool [tokens], set where a target is the likeliest token.
+        likeliest: asks for the likeliest token at some places, targets or not, which must lie in the windows.
     """
     body, prefixes = getattr(model, model.base_model_prefix), prefixes or {}
     no_prefix = np.zeros(0, np.uint32)
@@ -125,31 +134,28 @@ def negative_log_likelihood(
         return len(prefixes.get(window, no_prefix)) + window.end - window.start
 
     cut = sorted(windows(encoded, context, stride) if cut is None else cut, key=length, reverse=True)
-    nll = np.zeros(len(encoded.offsets) - 1)
+    nll, asked = np.zeros(len(encoded.offsets) - 1), encoded.targets
+    if likeliest:
+        asked = asked | likeliest.asked
     progress = Progress(label, "tokens", sum(map(length, cut)))
     while cut:
         width, count = length(cut[0]), 1
         while count < len(cut) and (count + 1) * width <= BATCH and length(cut[count]) >= FULL * width:
             count += 1
         batch, cut = cut[:count], cut[count:]
-        # padded on the right: with causal attention, later tokens do not affect earlier ones
-        ids = np.zeros((len(batch), width), np.int64)
-        mask, scored = np.zeros(ids.shape, np.int64), np.zeros(ids.shape, bool)
+        # padded on the right: with causal attention later tokens do not affect earlier ones, and without a mask the
+        # kernel is the fast one
+        ids, scored = np.zeros((len(batch), width), np.int64), np.zeros((len(batch), width), bool)
         places = np.zeros(ids.shape, np.int64)  # of each token in `encoded`
         for row, window in enumerate(batch):
             prefix, offset, count = prefixes.get(window, no_prefix), encoded.offsets[window.example], length(window)
             ids[row, : len(prefix)] = prefix
             ids[row, len(prefix) : count] = encoded.ids[offset + window.start : offset + window.end]
             places[row, len(prefix) : count] = np.arange(offset + window.start, offset + window.end)
-            mask[row, :count] = 1
-            targets = encoded.targets[offset + window.new : offset + window.end]
-            scored[row, count - len(targets) : count] = targets
+            new = asked[offset + window.new : offset + window.end]
+            scored[row, count - len(new) : count] = new
         rows, columns = np.nonzero(scored)
-        output = body(
-            input_ids=torch.from_numpy(ids).to(model.device),
-            attention_mask=torch.from_numpy(mask).to(model.device),
-            use_cache=False,
-        )
+        output = body(input_ids=torch.from_numpy(ids).to(model.device), use_cache=False)
         hidden = output.last_hidden_state
         losses = [np.zeros(0)]
         for first in range(0, len(rows), POSITIONS):
@@ -157,10 +163,11 @@ def negative_log_likelihood(
             # a token is predicted from the position before it
             logits = logits_of(model, output, hidden[row, column - 1]).float()
             labels = torch.from_numpy(ids[row, column]).to(model.device)
-            if hits is not None:
-                hits[places[row, column]] = (logits.argmax(dim=-1) == labels).cpu().numpy()
+            if likeliest:
+                likeliest.record(places[row, column], logits)
             losses.append(functional.cross_entropy(logits, labels, reduction="none").double().cpu().numpy())
-        np.add.at(nll, np.array([window.example for window in batch])[rows], np.concatenate(losses))
-        progress.add(int(mask.sum()))
+        losses = np.where(encoded.targets[places[rows, columns]], np.concatenate(losses), 0.0)
+        np.add.at(nll, np.array([window.example for window in batch])[rows], losses)
+        progress.add(sum(map(length, batch)))
     progress.end()
     return nll

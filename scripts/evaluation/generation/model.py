@@ -58,21 +58,28 @@ class ScoredModel(NamedTuple):
 def load(folder: Path) -> ScoredModel:
     """The model in a folder, ready to be scored. Raises UserError: files do not match their manifest, or a weight is
     not finite."""
-    import torch
     from transformers.utils import logging as transformers_logging
 
     from scripts.tokens.packing.encoder import Encoder
-    from scripts.training.model.loading import load_model
 
     transformers_logging.disable_progress_bar()
     read_manifest(folder)
     encoder = Encoder(folder)
+    return ScoredModel(folder, load_weights(folder), encoder)
+
+
+def load_weights(folder: Path) -> "PreTrainedModel":
+    """The weights in a folder, on the GPU if there is one. Raises UserError: a weight is not finite."""
+    import torch
+
+    from scripts.training.model.loading import load_model
+
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32).to(kind).eval()
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
             raise UserError(f"{folder}: the model has diverged: {name} is not finite")
-    return ScoredModel(folder, model, encoder)
+    return model
 
 
 def device_name() -> str:

@@ -1,16 +1,14 @@
 """How a completion of code is scored: its closeness to what stands in the file, by the metrics of CrossCodeEval and two
-more; and which identifiers a model would have written next.
+more.
 """
 
 import re
 
-import numpy as np
 from rapidfuzz import fuzz
 
 from scripts.corpus.syntax.grammars import error_bytes, grammar
 from scripts.evaluation.code_tasks.regions import code_lines
 from scripts.languages import completions
-from scripts.tokens.packing.encoder import Encoded, Encoder
 
 IDENTIFIER = re.compile(r"\b[_a-zA-Z][_a-zA-Z0-9]*\b")
 
@@ -56,37 +54,3 @@ def errors(text: str, language: str) -> int:
 def parses(before: str, completion: str, answer: str, after: str, language: str) -> bool:
     """Whether the file with the completion has no more syntax errors than with the answer."""
     return errors(before + completion + after, language) <= errors(before + answer + after, language)
-
-
-NAME = re.compile(rb"(?<![\w\x80-\xff])[A-Za-z_]\w*(?![\w\x80-\xff])")  # in ASCII alone
-
-
-def names_in(text: bytes, language: str) -> list[tuple[int, int]]:
-    """(first byte, end) of each name in a text that is no keyword of the language."""
-    rules = completions().get(language)
-    known, spans = grammar(language)[0].language if rules else None, []
-    for match in NAME.finditer(text):
-        word = match[0].decode()
-        if rules is None or word in rules.names_too or known.id_for_node_kind(word, False) is None:
-            spans.append(match.span())
-    return spans
-
-
-def count_identifiers(
-    encoded: Encoded, hits: np.ndarray, encoder: Encoder, languages: list[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """How many names each document has, and how many of them are right. `hits`: bool [tokens], whether each token was
-    the likeliest one; `languages`: of each document."""
-    counted, right = np.zeros(len(languages), np.int64), np.zeros(len(languages), np.int64)
-    for number, language in enumerate(languages):
-        first, last = encoded.offsets[number], encoded.offsets[number + 1]
-        ids = encoded.ids[first:last]
-        ends = np.cumsum(encoder.bytes_of[ids])
-        text = b"".join(encoder.spelled[token] for token in ids)
-        for start, end in names_in(text, language):
-            low = int(np.searchsorted(ends, start, side="right"))
-            high = int(np.searchsorted(ends, end, side="left")) + 1
-            if low > 0:
-                counted[number] += 1
-                right[number] += bool(hits[first + low : first + high].all())
-    return counted, right

@@ -115,6 +115,8 @@ def score_line(name: str, dataset: str, suite: Suite, score: dict) -> str:
     """A log line for one dataset, as `qa instruct: exact match 0.310, f1 0.520 over 200 documents`. `name`: of the
     suite; `score`: what `summarize` returns."""
     values = {metric: score[metric] for metric in suite.metrics}
+    if any(value is not None for value in values.values()):  # a chat has bits per byte, but no lines
+        values = {metric: value for metric, value in values.items() if value is not None}
     metrics = ", ".join(
         f"{metric.replace('_', ' ')} {'not measured' if value is None else f'{value:.3f}'}"
         for metric, value in values.items()

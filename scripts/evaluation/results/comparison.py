@@ -97,6 +97,8 @@ def detectable_with_seeds(differences: np.ndarray, effective: float, confidence:
     return half_width(parts, 1 - confidence) + float(special().stdtrit(len(differences) - 1, POWER)) * error or None
 
 
+UNKNOWN = "no difference shown"
+
 Place = tuple[str, str]  # (dataset, language)
 Sides = list[list[str]]  # of one or of two models to compare, the model of each seed
 
@@ -126,11 +128,16 @@ class SuiteComparison:
         self.suite, self.models, self.confidence, self.seeds = suite, models, confidence, seeds or {}
         self.columns: dict[Place, np.ndarray] = {}  # float64 [documents, models * width]
         self.clusters: dict[Place, np.ndarray] = {}  # int [documents]: the cluster of each, counted from 0
+        self.cluster_names: dict[Place, list[str]] = {}  # of each cluster its first document
         for dataset, documents in scored.items():
             for language in ["all", *sorted(set(documents.languages.tolist()))]:
                 chosen = (documents.languages == language) | (language == "all")
                 self.columns[dataset, language] = documents.columns[chosen]
-                self.clusters[dataset, language] = np.unique(documents.clusters[chosen], return_inverse=True)[1]
+                place, ids = (dataset, language), np.array(documents.ids)[chosen]
+                _, first, self.clusters[place] = np.unique(
+                    documents.clusters[chosen], return_index=True, return_inverse=True
+                )
+                self.cluster_names[place] = ids[first].tolist()
         self.places = list(self.columns)
         further = set()
         for names in self.seeds.values():
@@ -249,6 +256,29 @@ class SuiteComparison:
         value = (changed[0] - changed[1]) / count
         return Estimate(value, tango(*changed, count, self.confidence), mcnemar(*changed))
 
+    def combination(self, metric: str, place: Place, weights: Mapping[str, int]) -> dict:
+        """The weighted sum of a metric of several models, as `{"both": 1, "one": -1, ...}`, with interval, p and what
+        it shows; nothing is said of fewer clusters than an interval needs."""
+        parts, value = [], 0.0
+        for model, weight in weights.items():
+            side = self.with_seeds(model)
+            parts.append(weight * self.table(metric, place, [side]))
+            sums = [self.figures(place, name).sum(axis=0) for name in side]
+            value += weight * float(np.mean([self.suite.value(metric, of_one) or 0.0 for of_one in sums]))
+        table = sum(parts[1:], parts[0])
+        first = next(iter(weights))
+        row = {"dataset": place[0], "language": place[1], "metric": metric, "value": value}
+        row |= {"interval": None, "p": None, "clusters": self.number_of_clusters(place), "direction": UNKNOWN}
+        if self.number_of_clusters(place) < fewest_clusters(self.confidence) or not np.isfinite(table).all():
+            return row
+        effective = self.effective(metric, place, self.with_seeds(first)[0])
+        if len(table) == 1:
+            estimated = estimate(table[0], effective, self.confidence)
+        else:
+            estimated = compare_seeds(table, effective, self.confidence)
+        row |= {"interval": estimated.interval, "p": estimated.p}
+        return row | {"direction": direction(estimated.interval, self.suite.metrics[metric].better)}
+
     def interval(self, metric: str, place: Place, side: list[str]) -> list[float] | None:
         """The interval of one model's metric; None if too few clusters tell of it.
 
@@ -304,7 +334,11 @@ class SuiteComparison:
         for name in self.suite.counts:
             mean = sum(float(self.figures(place, of)[:, self.suite.column(name)].sum()) for of in side) / len(side)
             counts[name] = int(mean) if mean.is_integer() else round(mean, 1)
-        metrics = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
+        metrics = {}
+        for metric, facts in self.suite.metrics.items():
+            of_data = facts.size_column in map(self.suite.column, self.suite.data_figures)
+            if not of_data or self.sizes(metric, place, model).any():  # a chat has no lines
+                metrics[metric] = self.measure(metric, place, model)
         return {"documents": len(self.columns[place]), "clusters": self.number_of_clusters(place), **counts, **metrics}
 
     def scores(self, model: str) -> dict:

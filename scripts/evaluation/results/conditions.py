@@ -1,10 +1,11 @@
 """Retrieve, fine-tune, both, or neither: the conditions of suite `perplexity` on a team's own code, side by side.
 
-    question = compare_conditions(experiment, layout, comparison, scored, compressors)
-    question["sentence"]   # "On own code (own, 12 files): retrieval -0.07 [-0.09, -0.05], fine-tuning ... Do both."
+    question = compare_conditions(experiment, layout, comparison, scored, compressors, summaries)
+    question["sentence"]   # "On your code (own, 1,020 lines of 24 files): bits per byte retrieval -0.02 [...], ..."
 
-All conditions are scored on the same characters of the same held-out files. p is corrected (Holm) over all differences
-that the answer rests on; a difference whose corrected p does not pass is one that nobody can tell.
+All conditions are scored on the same characters of the same held-out files, and a stage that was trained with several
+seeds counts with all of them. p is corrected (Holm) over all differences, on bits per byte and on lines as they stand;
+a difference whose corrected p does not pass is one that nobody can tell. What follows from them: answer.py.
 """
 
 import math
@@ -14,44 +15,29 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
-from scripts.common.text import enumeration
+from scripts.common.manifest import NAME as MANIFEST
+from scripts.evaluation.metrics.metric import Suite
+from scripts.evaluation.results.answer import FEW, UNKNOWN, carried_by, choice, effect_of, sentence, visible
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.gates import GateResult, on_side
-from scripts.evaluation.results.intervals import (
-    cluster_values,
-    clusters,
-    correct,
-    effective_number,
-    estimate,
-    fewest_clusters,
-    sums_by_cluster,
-)
+from scripts.evaluation.results.intervals import correct
 from scripts.evaluation.results.items import AGAIN, Documents
-from scripts.evaluation.suites.perplexity import BASELINES
+from scripts.evaluation.suites.perplexity import BASELINES, RETRIEVAL, after
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
+from scripts.training.model.snapshots import snapshots_in
 
-METRIC = "bits_per_byte"
+METRIC, LINES = "bits_per_byte", "lines"
 COMPRESSORS = {"compressor": "compressor", "compressor_trained": "compressor + training data"}
-RETRIEVAL = " + retrieval"  # behind the name of a model
-ANSWERS = {  # by name, the advice in words
-    "both": "Do both.",
-    "retrieve": "Retrieve; fine-tuning is not shown to add to it.",
-    "fine-tune": "Fine-tune; retrieval is not shown to add to it.",
-    "neither": "Do neither: both make it worse.",
-    "cannot tell": "So few files cannot tell which helps.",
-    "fine-tuning helps": "Fine-tuning helps.",
-    "fine-tuning harms": "Fine-tuning harms.",
-}
 
 
-def with_baselines(documents: Documents, items: dict[str, dict]) -> Documents:
-    """The documents with the columns of each baseline behind those of the models."""
-    rows = []
+def with_baselines(suite: Suite, documents: Documents, items: dict[str, dict]) -> Documents:
+    """The documents with the columns of each baseline behind those of the models. `suite`: `perplexity`."""
+    rows, nothing = [], dict.fromkeys(suite.figures, 0)
     for identity in documents.ids:
         item, row = items[identity], []
         for name in BASELINES:
-            row += [item[name] * math.log(2), 1, item["bytes"], 1]  # nll, tokens, bytes, count of suite `perplexity`
+            row += suite.columns(nothing | {"nll": item[name] * math.log(2), "tokens": 1, "bytes": item["bytes"]})
         rows.append(row)
     return documents._replace(columns=np.hstack([documents.columns, np.array(rows, dtype=np.float64)]))
 
@@ -76,7 +62,9 @@ def beside_baselines(
     for dataset, documents in scored.items():
         if facts["data"].get(dataset) != data[dataset] or not set(documents.ids) <= items.get(dataset, {}).keys():
             raise UserError(f"{folder}: not of the examples of {dataset} that perplexity scored; {AGAIN}")
-    extended = {dataset: with_baselines(documents, items[dataset]) for dataset, documents in scored.items()}
+    extended = {}
+    for dataset, documents in scored.items():
+        extended[dataset] = with_baselines(comparison.suite, documents, items[dataset])
     models = [*comparison.models, *BASELINES]
     beside = SuiteComparison(comparison.suite, extended, models, comparison.confidence, comparison.seeds)
     rows, scores = [], {}
@@ -100,63 +88,77 @@ def also_met_by(gate: GateResult, baselines: dict) -> dict[str, list[str]]:
     return {"also_met_by": names} if names else {}
 
 
+def held_by(experiment: Experiment, stage: str) -> set[str]:
+    """The datasets whose rows a stage reads: its data, or all parts of its mixture."""
+    data = experiment.training.train[stage].data
+    mixture = experiment.tokens.mix.get(data)
+    return set(mixture.parts) if mixture else {data}
+
+
+def lineage(experiment: Experiment, stage: str) -> list[str]:
+    """A stage and those before it, the newest first."""
+    found = []
+    while stage in experiment.training.train:
+        found.append(stage)
+        stage = experiment.training.train[stage].origin
+    return found
+
+
 def question_of(experiment: Experiment) -> tuple[str, str] | None:
-    """(the dataset of own code, the last stage that is trained on it); None where no stage trains on scored code."""
-    scored = experiment.evaluation.perplexity
+    """(The dataset of own code, the last stage that is trained on it); None where no stage trains on scored code.
+
+    A control is trained on other code on purpose, so its data is not the team's own.
+    """
+    scored, controls = experiment.evaluation.perplexity, experiment.evaluation.gate.controls.values()
     own = scored.retrieval.datasets if scored.retrieval else scored.datasets
     for dataset in own:
-        stages = [name for name, stage in experiment.training.train.items() if stage.data == dataset]
+        stages = [name for name in experiment.training.train if dataset in held_by(experiment, name)]
+        stages = [name for name in stages if name not in controls]
         if stages and dataset in scored.datasets and experiment.corpus.compose[dataset].kind == "code":
             return dataset, stages[-1]
     return None
 
 
-def with_retrieval(layout: Layout, dataset: str, documents: Documents, items: dict[str, list[dict]]) -> Documents:
-    """The documents of a dataset with the columns of some models after retrieval behind those that are there."""
-    blocks = [documents.columns]
-    for model, scored in items.items():
-        found, rows = {item["id"]: item for item in scored}, []
-        for identity in documents.ids:
-            item = found[identity]
-            if "nll_retrieval" not in item:
-                path = layout.suite("perplexity", model) / "items.jsonl.zst"
-                raise UserError(f"{path}: {identity} of {dataset} was not scored with retrieval; {AGAIN}")
-            rows.append([item["nll_retrieval"], item["tokens"], item["bytes"], 1])
-        blocks.append(np.array(rows, dtype=np.float64))
-    return documents._replace(columns=np.hstack(blocks))
+def with_variants(
+    layout: Layout, comparison: SuiteComparison, dataset: str, documents: Documents, variants: dict[str, list[str]]
+) -> SuiteComparison:
+    """The comparison of a dataset with the variants of some models behind the models that are there.
+
+    Args:
+        variants: of each model the names of its variants; each becomes a model named as by `named`.
+
+    Raises:
+        UserError: a model was scored without one of its variants.
+    """
+    blocks, models = [documents.columns], list(comparison.models)
+    for model, names in variants.items():
+        path = layout.suite("perplexity", model) / "items.jsonl.zst"
+        found = {item["id"]: item for item in read_jsonl(path) if item["dataset"] == dataset}
+        for name in names:
+            rows = []
+            for identity in documents.ids:
+                figures = found[identity].get("variants", {}).get(name)
+                if figures is None:
+                    raise UserError(f"{path}: {identity} of {dataset} was not scored with {name}; {AGAIN}")
+                rows.append(comparison.suite.columns(figures))
+            blocks.append(np.array(rows, dtype=np.float64))
+            models.append(named(model, name))
+    seeds = dict(comparison.seeds)
+    for stage, of_seeds in comparison.seeds.items():
+        for name in variants.get(stage, []):
+            seeds[named(stage, name)] = [named(model, name) for model in of_seeds]
+    extended = documents._replace(columns=np.hstack(blocks))
+    return SuiteComparison(comparison.suite, {dataset: extended}, models, comparison.confidence, seeds)
 
 
-def mean_of(ids: list[str], sums: list[list[float]], unit: str, confidence: float) -> dict | None:
-    """The mean of a value from 0 to 1, with its interval over clusters of documents; None where there is none. `sums`:
-    of each document, the sum of its values and their number."""
-    if not ids:
-        return None
-    by_cluster = sums_by_cluster(np.array(sums, dtype=np.float64), clusters(ids, unit))
-    value = float(by_cluster[:, 0].sum() / by_cluster[:, 1].sum())
-    if len(by_cluster) < fewest_clusters(confidence):
-        return {"value": value, "interval": None}
-    values = cluster_values(by_cluster, lambda totals: totals[..., 0] / totals[..., 1])
-    low, high = estimate(values, effective_number(by_cluster[:, 1]), confidence).interval
-    return {"value": value, "interval": [max(low, 0.0), min(high, 1.0)]}
+def named(model: str, variant: str) -> str:
+    """The name of a model's variant, as `own + retrieval`."""
+    return f"{model} + {variant}"
 
 
-def names_right(items: list[dict], after_retrieval: bool, unit: str, confidence: float) -> dict | None:
-    """The share of the names in these items of suite `perplexity` that a model would have written next."""
-    key = "names_right"
-    if after_retrieval:
-        key = "names_right_retrieval"
-    found = [item for item in items if item.get("names")]
-    sums = [[item[key], item["names"]] for item in found]
-    return mean_of([item["id"] for item in found], sums, unit, confidence)
-
-
-def similarity_written(items: list[dict], after_retrieval: bool, unit: str, confidence: float) -> dict | None:
-    """How similar to the files' own code (edit similarity) a model's answers are in these items of `completion`."""
-    sums = [[item["edit_similarity"], 1] for item in items]
-    if after_retrieval:
-        items = [item for item in items if "retrieval" in item]
-        sums = [[item["retrieval"]["figures"]["edit_similarity"], 1] for item in items]
-    return mean_of([item["id"] for item in items], sums, unit, confidence)
+def steps_kept(layout: Layout, model: str) -> list[int]:
+    """The steps after which a stage kept its weights, in order."""
+    return list(snapshots_in(list(read_json(layout.model(model) / MANIFEST)["files"])))
 
 
 def compare_conditions(
@@ -165,6 +167,7 @@ def compare_conditions(
     comparison: SuiteComparison,
     scored: dict[str, Documents],
     compressors: dict[str, dict],
+    summaries: dict[str, dict],
 ) -> dict | None:
     """The `question` of eval.json; None where no stage is trained on code that is scored.
 
@@ -172,98 +175,107 @@ def compare_conditions(
         comparison: of suite `perplexity`.
         scored: its documents by dataset.
         compressors: dataset → name of a compressor → its score.
+        summaries: summary.json of each stage.
     """
-    named = question_of(experiment)
-    if named is None:
+    asked = question_of(experiment)
+    if asked is None:
         return None
-    own, tuned = named
-    place, retrieval = (own, "all"), experiment.evaluation.perplexity.retrieval
-    completion = experiment.evaluation.completion
-    items, answers = {}, {}  # of suites perplexity and completion, by model
-    for model in ("base", tuned):
-        of_all = read_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst")
-        items[model] = [item for item in of_all if item["dataset"] == own]
-        answers[model] = []
-        if completion and completion.dataset == own:
-            answers[model] = list(read_jsonl(layout.suite("completion", model) / "items.jsonl.zst"))
+    own, tuned = asked
+    place, gate = (own, "all"), experiment.evaluation.gate
+    retrieval = experiment.evaluation.perplexity.retrieval
+    retrieves = retrieval is not None and own in retrieval.datasets
+    steps = steps_kept(layout, tuned) if retrieves else []
+    of_tuned = [RETRIEVAL, *map(after, steps)] if retrieves else []
+    variants = {"base": [RETRIEVAL] if retrieves else []}
+    variants |= dict.fromkeys(comparison.with_seeds(tuned), of_tuned)
+    beside = with_variants(layout, comparison, own, scored[own], variants)
+
+    # each difference on bits per byte, and those of the conditions on lines, too
     pairs = {"fine-tuning": (tuned, "base")}
-    if retrieval and own in retrieval.datasets:
-        documents = with_retrieval(layout, own, scored[own], items)
-        models = [*comparison.models, f"base{RETRIEVAL}", f"{tuned}{RETRIEVAL}"]
-        beside = SuiteComparison(comparison.suite, {own: documents}, models, comparison.confidence)
+    if retrieves:
+        base_retrieval, tuned_retrieval = named("base", RETRIEVAL), named(tuned, RETRIEVAL)
         pairs = {
-            "retrieval": (f"base{RETRIEVAL}", "base"),
+            "retrieval": (base_retrieval, "base"),
             "fine-tuning": (tuned, "base"),
-            "both": (f"{tuned}{RETRIEVAL}", "base"),
-            "both beside retrieval": (f"{tuned}{RETRIEVAL}", f"base{RETRIEVAL}"),
-            "both beside fine-tuning": (f"{tuned}{RETRIEVAL}", tuned),
+            "both": (tuned_retrieval, "base"),
+            "both beside retrieval": (tuned_retrieval, base_retrieval),
+            "both beside fine-tuning": (tuned_retrieval, tuned),
+            "fine-tuning beside retrieval": (tuned, base_retrieval),
         }
-    else:
-        beside = comparison
-    trained = {stage.data for stage in experiment.training.train.values()}
     rows = [{"name": name, **beside.comparison(METRIC, place, *pair)} for name, pair in pairs.items()]
+    if retrieves:
+        weights = {tuned_retrieval: 1, base_retrieval: -1, tuned: -1, "base": 1}
+        rows.append({"name": "both beyond the sum of the two", **beside.combination(METRIC, place, weights)})
+    control = gate.controls.get(tuned)
+    if control:
+        row = comparison.comparison(METRIC, place, tuned, control)
+        rows.append({"name": "your code rather than any code", **row})
+    half = [kept for kept in steps if kept <= summaries[tuned]["steps"] / 2]
+    if half:
+        row = beside.comparison(METRIC, place, tuned, named(tuned, after(half[-1])))
+        rows.append({"name": "last half of the steps", **row})
+    read = set().union(*(held_by(experiment, stage) for stage in lineage(experiment, tuned)))
     for dataset in scored:
-        if dataset not in trained:
+        if dataset not in read and dataset != own:
             rows.append({"name": "elsewhere", **comparison.comparison(METRIC, (dataset, "all"), tuned, "base")})
-    correct(rows, comparison.confidence, "cannot tell")
+    counted = beside.figures(place, "base")[:, beside.suite.column("lines")].sum()
+    if counted:
+        for name, pair in pairs.items():
+            rows.append({"name": name, **beside.comparison(LINES, place, *pair)})
+    correct(rows, comparison.confidence, UNKNOWN)
     for row in rows:
-        if row["holm"] is None:
-            row["direction"] = "cannot tell"
-    conditions = [{"name": COMPRESSORS[name], **score} for name, score in compressors[own].items()]
+        margin = gate.smallest_gain.lines if row["metric"] == LINES else gate.smallest_gain.bits_per_byte
+        row["effect"] = effect_of(row, margin)
+
+    # the level of each condition, and of the tuned model on its way
+    conditions = []
     for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):
-        alone, after_retrieval = model.removesuffix(RETRIEVAL), model.endswith(RETRIEVAL)
-        about = after_retrieval, experiment.corpus.split.unit, beside.confidence
-        names, written = names_right(items[alone], *about), similarity_written(answers[alone], *about)
-        conditions.append({"name": model, **beside.measure(METRIC, place, model), "names": names, "written": written})
-    result = {"dataset": own, "model": tuned, "documents": len(scored[own].ids), "conditions": conditions, "rows": rows}
-    result["answer"] = answer({row["name"]: row["direction"] for row in rows if row["name"] != "elsewhere"})
-    result["advice"] = ANSWERS[result["answer"]]
-    return result | {"sentence": sentence(result)}
+        measured = {"name": model, **beside.measure(METRIC, place, model)}
+        if counted:
+            measured |= {"lines": beside.measure(LINES, place, model)}
+            measured |= {"typing_saved": beside.measure("typing_saved", place, model)}
+        conditions.append(measured)
+    curve = [{"steps": 0, **beside.measure(METRIC, place, "base")}] if steps else []
+    for kept in steps:
+        curve.append({"steps": kept, **beside.measure(METRIC, place, named(tuned, after(kept)))})
+    if steps:
+        curve.append({"steps": summaries[tuned]["steps"], **beside.measure(METRIC, place, tuned)})
+
+    stages = [name for name in lineage(experiment, tuned) if own in held_by(experiment, name)]
+    result = {
+        "dataset": own,
+        "model": tuned,
+        "documents": len(scored[own].ids),
+        "lines": int(counted),
+        "steps": sum(summaries[name]["steps"] for name in stages),
+        "tokens_read": sum(summaries[name]["tokens"] for name in stages),
+        "tokens": summaries[tuned].get("data_tokens"),
+        "conditions": conditions,
+        "compressors": [{"name": COMPRESSORS[name], **score} for name, score in compressors[own].items()],
+        "curve": curve,
+        "rows": rows,
+    }
+    return result | advice(result, beside, pairs, gate.smallest_gain.bits_per_byte)
 
 
-def answer(directions: dict[str, str]) -> str:
-    """One of `ANSWERS`. `directions`: by name of the difference: `better`, `worse` or `cannot tell`."""
-    if "retrieval" not in directions:
-        return {"better": "fine-tuning helps", "worse": "fine-tuning harms"}.get(
-            directions["fine-tuning"], "cannot tell"
-        )
-    adds_to_retrieval = directions["both beside retrieval"] == "better"
-    adds_to_tuning = directions["both beside fine-tuning"] == "better"
-    if directions["both"] == "better" and adds_to_retrieval and adds_to_tuning:
-        return "both"
-    if directions["retrieval"] == "better" and not adds_to_retrieval:
-        return "retrieve"
-    if directions["fine-tuning"] == "better" and not adds_to_tuning:
-        return "fine-tune"
-    if directions["retrieval"] == directions["fine-tuning"] == "worse":
-        return "neither"
-    return "cannot tell"
-
-
-def stated(row: dict) -> str:
-    """A difference with its interval, as `-0.07 [-0.09, -0.05]`."""
-    if row["value"] is None:
-        return "not measured"
-    if row["interval"] is None:
-        return f"{row['value']:+.3f}, too few files for an interval"
-    low, high = row["interval"]
-    unknown, beyond_zero = "", low > 0 or high < 0
-    if row["direction"] == "cannot tell":
-        unknown = ", cannot tell"
-        if beyond_zero and row["holm"] is not None:  # alone it could be told; among so many comparisons it cannot
-            unknown += f" (corrected p {row['holm']:.2f})"
-    return f"{row['value']:+.3f} [{low:+.3f}, {high:+.3f}]{unknown}"
-
-
-def sentence(question: dict) -> str:
-    """The answer in words."""
-    rows = {row["name"]: row for row in question["rows"] if row["name"] != "elsewhere"}
-    names = [name for name in ("retrieval", "fine-tuning", "both") if name in rows]
-    parts = [f"{name} {stated(rows[name])}" for name in names]
-    count = f"{question['documents']} files"
-    first = f"On your code ({question['dataset']}, {count}): {', '.join(parts)} bits per byte"
-    elsewhere = [row for row in question["rows"] if row["name"] == "elsewhere"]
-    if elsewhere:
-        costs = [f"{row['dataset']} {stated(row)}" for row in elsewhere]
-        first += f"; on other code fine-tuning changes {enumeration(costs)}"
-    return f"{first}. {question['advice']}"
+def advice(question: dict, beside: SuiteComparison, pairs: dict, margin: float) -> dict:
+    """What follows from the rows: what to do, the advice, its heading, the files that carry it, the sentence."""
+    effects = {row["name"]: row["effect"] for row in question["rows"] if row["metric"] == METRIC}
+    on_lines = {row["name"]: row["effect"] for row in question["rows"] if row["metric"] == LINES}
+    chosen, words = choice(effects)
+    few = question["documents"] < FEW
+    words = words.format(margin=margin, which="So few files" if few else "These files")
+    unseen = visible(chosen, on_lines)
+    place = question["dataset"], "all"
+    shown = {"either": "fine-tuning"}.get(chosen, chosen)
+    carriers = []
+    if shown in pairs:
+        table = beside.table(METRIC, place, [beside.with_seeds(model) for model in pairs[shown]])
+        carriers = carried_by(table.mean(axis=0).tolist(), beside.cluster_names[place])
+    found = {
+        "answer": chosen,
+        "advice": unseen + words,
+        "heading": unseen.partition(":")[0] or words.removesuffix("."),
+        "carried_by": carriers,
+    }
+    return found | {"sentence": sentence(question | found)}

@@ -2,7 +2,7 @@
 
     estimate(cluster_values(sums, statistic), effective=9.3, confidence=0.95)  # Estimate(2.97, [2.81, 3.15], p=...)
 
-A metric is a function of sums over documents. What each cluster of documents (scripts/evaluation/results/intervals.py)
+A metric is a function of sums over documents. What each cluster of documents (scripts/common/units.py)
 adds to it is its jackknife pseudo-value, by which any smooth function of sums is treated as a mean (for a plain mean of
 documents these are the documents' own values). Interval and p of that mean are Student's t, corrected for skewness,
 with one degree of freedom less than the equal clusters that they count for. Models are scored on the same documents, so
@@ -16,9 +16,7 @@ drawn and on real files: `python -m benchmarks.coverage`, tables in docs/evaluat
 
 import hashlib
 import math
-import re
 from functools import cache
-from pathlib import PurePosixPath
 from statistics import NormalDist
 from types import ModuleType
 from typing import NamedTuple
@@ -27,52 +25,10 @@ import numpy as np
 
 from scripts.evaluation.metrics.metric import Statistic
 
-LINES = re.compile(r":\d+-\d+$")  # behind the path, in the id of a completion task
-# names of tests, as pytest, unittest, Go, JUnit, Google Test, Jest and RSpec have them
-TEST = re.compile(r"^(?:test_|Test(?=[A-Z]))(?P<name>.+)$|^(?P<other>.+?)(?:[_.](?:unit)?tests?|[_.]spec|Tests?|IT)$")
-
-
-def tested(stem: str) -> str | None:
-    """The name of the module that a test tests by its own name; None for another file."""
-    found = TEST.match(stem)
-    if found:
-        return found["name"] or found["other"]
-    return None
-
-
-def clusters(ids: list[str], unit: str) -> np.ndarray:
-    """int [documents]: the number of each document's cluster, counted from 0 in order of appearance.
-
-    Args:
-        ids: `SOURCE/PATH`, with `:LINE-LINE` behind it for a part of the file; or any other names.
-        unit: `file` or `repository`.
-    """
-    paths = [PurePosixPath(LINES.sub("", identity)) for identity in ids]
-    modules: dict[tuple[str, str], list[PurePosixPath]] = {}
-    for path in dict.fromkeys(paths):
-        if tested(path.stem) is None:
-            modules.setdefault((path.parts[0], path.stem), []).append(path)
-    numbers: dict[object, int] = {}
-    found = []
-    for path in paths:
-        name, key = tested(path.stem), path
-        if unit == "repository" and path.suffix and len(path.parts) > 1:
-            key = path.parts[0]
-        if unit == "file" and name is not None:
-            key = module_of(path, modules.get((path.parts[0], name), [])) or path
-        found.append(numbers.setdefault(key, len(numbers)))
-    return np.array(found)
-
-
-def module_of(test: PurePosixPath, modules: list[PurePosixPath]) -> PurePosixPath | None:
-    """The module that a test tests: of those with its name, the one whose folders have most names in common."""
-    here = set(test.parts[:-1])
-    return max(modules, key=lambda module: (len(here & set(module.parts[:-1])), module.as_posix()), default=None)
-
 
 def sums_by_cluster(columns: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """float64 [clusters, width]: the sums of the documents' columns. `columns`: float64 [documents, width]; `numbers`:
-    int [documents], as `clusters` returns them."""
+    int [documents], as `clusters` of scripts/common/units.py returns them."""
     sums = np.zeros((numbers.max() + 1, columns.shape[1]))
     np.add.at(sums, numbers, columns)
     return sums
@@ -161,8 +117,8 @@ def degrees_of_freedom(effective: float) -> float:
     return max(effective - 1, 1.0)
 
 
-# By how much a sample's skewness is taken larger than it looks: few values show too little of it. With 1.25 the interval
-# of 12 or more log-normal values misses the truth at most 7 times in 100 at 95% (benchmarks/coverage.py).
+# By how much a sample's skewness is taken larger than it looks, as few values show too little of it. With 1.25 the
+# interval of 12 or more log-normal values misses the truth at most 7 times in 100 at 95% (benchmarks/coverage.py).
 SKEW_SEEN = 1.25
 
 

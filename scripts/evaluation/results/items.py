@@ -13,8 +13,8 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
+from scripts.common.units import clusters
 from scripts.evaluation.metrics.metric import Suite
-from scripts.evaluation.results.intervals import clusters
 
 AGAIN = "delete the folder and run again"
 SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox", "conditions")

@@ -37,6 +37,7 @@ from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import ScoredModel, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, means, summarize
 from scripts.evaluation.suites import About
+from scripts.evaluation.suites.perplexity import share
 from scripts.experiment.settings.record import Record, check_name, to_dict
 from scripts.experiment.settings.suites import InPlace
 
@@ -48,11 +49,6 @@ ABOUT = About(
     share=False,
     tasks="completion_tasks",
 )
-
-
-def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """`part / whole`, NaN of nothing."""
-    return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=np.asarray(whole) > 0)
 
 
 MEANS = ("completion_match", "edit_similarity", "identifier_f1")

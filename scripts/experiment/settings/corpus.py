@@ -123,8 +123,9 @@ def iso_date(value: Any) -> Any:
 
 
 class Split(Record):
-    """What is held out from training. By file: shares by a hash of source and path, so that a document keeps its split
-    when sources are added. By repository: whole sources. By time: files that are newer than a day."""
+    """What is held out from training. By file: shares by a hash of source and path, a test going with its module, so
+    that a document keeps its split when sources are added. By repository: whole sources. By time: files that are newer
+    than a day."""
 
     by: Literal["file", "repository", "time"] = Field(
         "file",

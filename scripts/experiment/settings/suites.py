@@ -40,6 +40,14 @@ class InPlace(Generation):
     max_new_tokens: int = Field(256, ge=1, description="Maximum number of generated tokens.")
 
 
+class Places(Record):
+    """Where files of code are scored: runs of lines all over each file, with the file's own text before them. Licence
+    headers and imports are left out. Without it, whole texts are scored."""
+
+    per_file: int = Field(2, ge=1, description="Places in each file, spread over it by a hash of its content.")
+    lines: int = Field(20, ge=1, description="Lines of a place.")
+
+
 class Benchmark(Record):
     path: Text = Field(
         description="File in the format of HumanEval, HumanEval-X, MBPP, MultiPL-E or LiveCodeBench:"
@@ -92,9 +100,9 @@ class Gate(Record):
         " minus `against`.",
     )
     metric: str = Field(
-        description="Metric of a suite of the experiment: perplexity, bits_per_byte; exact_match, f1, strict_match;"
-        " bleu, chrf; keywords; pass@1, pass@10 and so on; completion_match, edit_similarity,"
-        " identifier_f1, parses, answer_bits_per_byte; task_score; correct. Or of a"
+        description="Metric of a suite of the experiment: perplexity, bits_per_byte, lines, typing_saved;"
+        " exact_match, f1, strict_match; bleu, chrf; keywords; pass@1, pass@10 and so on; completion_match,"
+        " edit_similarity, identifier_f1, parses, answer_bits_per_byte; task_score; correct. Or of a"
         " model itself, with suite latency: first_token_seconds, answer_seconds, tokens_per_second. Or of"
         " a stage itself: loss (validation, nats per token), gradient_norm (median of the logged values,"
         " before clipping), memory_gib (peak reserved memory of the GPU that needs most)."
@@ -109,7 +117,22 @@ class Gate(Record):
         return self
 
 
+class SmallestGain(Record):
+    """The smallest gain that matters: an effect whose whole interval is below it counts as none."""
+
+    bits_per_byte: Number = Field(0.01, ge=0, description="Of code a model of its size needs about one: 1% of that.")
+    lines: Number = Field(
+        0.01, ge=0, description="Share of the lines that are written as they stand: one line of a hundred more."
+    )
+
+
 class Gates(Record):
+    smallest_gain: SmallestGain = SmallestGain()
+    controls: dict[str, str] = Field(
+        {},
+        description="Stage → its control, a stage that is trained alike on other code. The report then says what the"
+        " team's code gives rather than any code.",
+    )
     confidence: Number = Field(0.95, gt=0, lt=1, description="Confidence level of all intervals.")
     gates: list[Gate] = Field([], description="The gates: success criteria of the experiment.")
     fail: bool = Field(False, description="Whether the run fails if a gate is not met.")

@@ -199,6 +199,11 @@ class Stage(Record):
         " there are at least 20.",
     )
     eval_rows: int = Field(512, ge=1, description="Maximum number of validation rows used in each evaluation.")
+    curve: Annotated[list[Annotated[Number, Field(gt=0, lt=1)]], Unique] = Field(
+        [],
+        description="Shares of the steps after which the weights are kept, too, as [0.25, 0.5]. Own code is scored with"
+        " each, which says whether more steps would help.",
+    )
     early_stopping: EarlyStopping | None = None
     keep_best: bool = Field(
         False,

@@ -13,9 +13,10 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
+from scripts.common.units import clusters
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.intervals import clusters, holm
+from scripts.evaluation.results.intervals import holm
 from scripts.evaluation.results.items import Documents, read_items
 from scripts.evaluation.suites import suites_of
 from scripts.experiment.causes import setting_changes

@@ -19,7 +19,7 @@ from scripts.common.files import atomic
 from scripts.corpus.formats.own_datasets import check_first_chats, contents
 from scripts.experiment.settings.corpus import ChatDataset
 from scripts.hosts.hardware import cpu_precision
-from scripts.languages import BY_CONTENT, completions, extensions_of
+from scripts.languages import BY_CONTENT, extensions_of
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.providers.git import is_repository, newest
 from scripts.sources.providers.git_process import run_git
@@ -32,7 +32,6 @@ DEFAULT = Path("config/config.yaml")
 EXPERIMENTS = Path("config")
 DEPTH = 4  # folders below the given one in which clones are looked for
 HELD_OUT = 24  # files that are held out, where there are enough
-PLACES = 6  # held-out files in which places to complete are looked for
 FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
 MEMORY = 5 << 30  # bytes that the default experiment needs
@@ -121,11 +120,6 @@ def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: 
     files = sum(counted.values())
     languages = {"python", *counted}  # python for the other code, networkx
     own = [row["name"] for row in rows if row["kind"] == "git"]
-    # places to complete are found by a grammar, in held-out files that are no tests
-    with_places = sum(count for language, count in counted.items() if language in completions())
-    completion = ""
-    if with_places * test < PLACES:
-        completion = "\n  completion: null  # too few files of a language whose lines and functions can be found"
     days = sorted(clone.day for clone in clones)
     return f"""\
 # yaml-language-server: $schema=schema.json
@@ -142,15 +136,10 @@ corpus:
     test: {test:g}  # about {round(files * test)} held-out files
   compose:
     own: {{sources: {json.dumps(own)}}}
-    chat: null
 training:
-  train:
-    own: {{steps: {steps()}, precision: {cpu_precision()}}}  # steps of 1,024 tokens; both by this machine's processor
-    chat: null
-evaluation:{completion}
-  qa: null
-  gate:
-    gates: []
+  train:  # steps of 1,024 tokens, as many as this machine's processor does in a few minutes
+    own: {{steps: {steps()}, precision: {cpu_precision()}}}
+    control: {{steps: {steps()}, precision: {cpu_precision()}}}  # the same on other code
 """
 
 
@@ -167,17 +156,29 @@ corpus:
   compose:
     own: null
     other: null
-    chat: null
     chats: {json.dumps({"kind": "chat", "path": str(path), **CHAT_SPLIT})}
 training:
   train:
     own: null
-    chat: {{from: base, data: chats, steps: {steps()}, learning_rate: 1.0e-3, precision: {cpu_precision()}}}
+    control: null
+    chat:
+      from: base
+      data: chats
+      sequence_length: 384
+      global_batch: 4
+      steps: {steps()}
+      method: lora
+      lora: {{r: 16, alpha: 32, dropout: 0}}
+      learning_rate: 1.0e-3
+      warmup_steps: 2
+      precision: {cpu_precision()}
+      eval_steps: 0.5
+      eval_rows: 8
 evaluation:
-  perplexity: {{retrieval: null}}
-  completion: null
+  perplexity: {{retrieval: null, places: null}}
   qa: {{datasets: [chats], documents: 12, max_new_tokens: 64}}
   gate:
+    controls: {{own: null}}
     gates:
       - {{name: fine-tuning helps, dataset: chats, model: chat, against: base, metric: bits_per_byte, below: 0}}
 """

@@ -93,22 +93,51 @@ def loss(stages: dict[str, list[dict]]) -> Figure:
     return figure
 
 
-def conditions(question: dict) -> Figure:
-    """Bits per byte of own code under each condition, with its interval."""
-    rows = question["conditions"]
-    figure, axes = pyplot.subplots(figsize=(WIDTH, 0.7 + 0.32 * len(rows)), layout="constrained")
-    for place, row in enumerate(rows):
-        low, high = row["interval"] or (row["value"], row["value"])
-        color = MODELS[place % len(MODELS)]
-        axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
-        axes.plot(row["value"], place, "o", color=color, markersize=6)
-        axes.annotate(number(row["value"]), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
-    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(0, 1.18 * axes.dataLim.x1)
-    axes.grid(axis="x", color=GREY, alpha=0.25)
-    axes.tick_params(axis="y", length=0)
-    axes.set_title(f"bits per byte of {question['dataset']}: less is better")
+EFFECTS = {"helps": GREEN, "harms": "#c2384a", "none": GREY, "cannot tell": ORANGE}
+
+
+def differences(question: dict) -> Figure:
+    """The paired differences that the answer rests on, with their intervals beside zero: on bits per byte, and on lines
+    as they stand where lines were counted."""
+    panels = [("bits_per_byte", "bits per byte: less is better", 1), ("lines", "lines as they stand (%)", 100)]
+    rows = {}
+    for metric, _, _ in panels:
+        rows[metric] = [row for row in question["rows"] if row["metric"] == metric and row["value"] is not None]
+    panels = [panel for panel in panels if rows[panel[0]]]
+    heights = [len(rows[metric]) + 1.5 for metric, _, _ in panels]
+    figure, drawn = pyplot.subplots(
+        len(panels),
+        squeeze=False,
+        figsize=(WIDTH, 0.27 * sum(heights)),
+        height_ratios=heights,
+        layout="constrained",
+    )
+    for axes, (metric, title, factor) in zip(drawn[:, 0], panels, strict=True):
+        for place, row in enumerate(rows[metric]):
+            low, high = (factor * end for end in row["interval"] or (row["value"], row["value"]))
+            color = EFFECTS[row["effect"]]
+            axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
+            axes.plot(factor * row["value"], place, "o", color=color, markersize=6)
+        names = [
+            f"fine-tuning, on {row['dataset']}" if row["name"] == "elsewhere" else row["name"] for row in rows[metric]
+        ]
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.grid(axis="x", color=GREY, alpha=0.25)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(title)
+    return figure
+
+
+def curve(question: dict) -> Figure:
+    """Bits per byte of own code over the steps of the stage, with intervals."""
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 2.0), layout="constrained")
+    steps, values = [row["steps"] for row in question["curve"]], [row["value"] for row in question["curve"]]
+    axes.plot(steps, values, "o-", color=BLUE, markersize=5, linewidth=1.4)
+    axes.set_xlabel(f"steps of {question['model']}")
+    axes.set_title(f"bits per byte of {question['dataset']}, the same lines after fewer steps")
+    axes.grid(axis="y", color=GREY, alpha=0.25)
     return figure
 
 

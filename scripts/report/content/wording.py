@@ -143,21 +143,15 @@ def printed_summary(evaluation: dict, results: Path) -> str:
         for gate in evaluation["gates"]
     ]
     gates = table(rows) if evaluation["gates"] else []
-    answer = []
+    answer, clear, told = [], [], [*final_rows(evaluation, "better"), *final_rows(evaluation, "worse")]
     if evaluation["question"]:
-        answer = [evaluation["question"]["sentence"]]
-    clear = []
-    for row in [*final_rows(evaluation, "better"), *final_rows(evaluation, "worse")]:
+        answer, told = [evaluation["question"]["sentence"]], final_rows(evaluation, "worse")
+    for row in told:
         change = f"{row['metric'].replace('_', ' ')} {number(row['value'], True)}, {interval(row['interval'], True)}"
         clear.append(
             f"{row['model']} against {row['against']}: {row['direction']} on {subject(row)} ({change}{over(row)})"
         )
-    lines = [
-        *clear,
-        beside_compressor(evaluation),
-        f"verdict: {evaluation['verdict']}",
-        f"report:  {Layout(results).page}",
-    ]
+    lines = [*clear, f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
     return "\n".join([*answer, *gates, *lines])
 
 

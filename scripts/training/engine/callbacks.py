@@ -12,6 +12,7 @@ first step a signal ends the process at once; after the last it is ignored.
 import datetime
 import importlib.util
 import os
+import shutil
 import signal
 import time
 from itertools import chain
@@ -36,7 +37,7 @@ from scripts.training.engine.checkpoint_folders import (
     remove_checkpoints_except,
     step_of,
 )
-from scripts.training.engine.parallel import Layout, ShardingCheck, current_layout
+from scripts.training.engine.parallel import Layout, ShardingCheck, current_layout, gathered_weights_on_save
 from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.trainer import PassRecordingTrainer, StageTrainer, validation_losses
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds, StallAlert
@@ -65,6 +66,29 @@ class CompleteCheckpoints(TrainerCallback):
             best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`
             remove_checkpoints_except(self.work, {*complete[-self.keep :], best})
         PartialState().wait_for_everyone()
+
+
+def snapshot_folder(work: Path, step: int) -> Path:
+    """Where a run keeps its weights after a step of its curve."""
+    return work / f"snapshot-{step}"
+
+
+class Snapshots(TrainerCallback):
+    """Keeps the weights after the steps of the stage's `curve`, as they would be published. A resumed run that passes
+    such a step again writes the same weights again."""
+
+    def __init__(self, trainer: StageTrainer, work: Path, steps: list[int]):
+        self.trainer, self.work, self.steps = trainer, work, steps
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step in self.steps:
+            folder = snapshot_folder(self.work, state.global_step)
+            with gathered_weights_on_save(self.trainer):
+                self.trainer.save_model(str(folder.with_suffix(".new")))
+            if state.is_world_process_zero:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.with_suffix(".new").rename(folder)
+            PartialState().wait_for_everyone()
 
 
 class AlreadyFinished(Exception):
@@ -307,6 +331,7 @@ def add_callbacks(
         *([wandb_callback(trainer, monitoring.wandb, name)] if monitoring.wandb and first_rank else []),
         *([TensorBoardCallback(tensorboard)] if first_rank else []),
         # checkpoints, and what ends training before the last step
+        Snapshots(trainer, work, stage.curve_steps),
         CompleteCheckpoints(work, stage.keep_checkpoints, current_layout(machine), owner),
         Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress, owner),
         StallAlert(alerts),

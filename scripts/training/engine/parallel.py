@@ -7,7 +7,7 @@ Called in this order by scripts/training/train.py:
     enable_fsdp2_on_cpu(machine, arguments)     before the model and the Trainer
     reduce_in_float32(trainer)                  before training
     ShardingCheck(trainer, machine)             a callback: asserts that the model is sharded as configured
-    gather_weights_on_save(trainer)             before the model is published
+    with gathered_weights_on_save(trainer):     where the model is saved to be published
     barrier_and_destroy()                       at the end
 """
 
@@ -240,10 +240,17 @@ class ShardingCheck(TrainerCallback):
             logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}")
 
 
-def gather_weights_on_save(trainer: Trainer) -> None:
-    """From here on saving writes the gathered model, not shards. On all ranks."""
-    if trainer.is_fsdp_enabled:
-        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+@contextmanager
+def gathered_weights_on_save(trainer: Trainer) -> Iterator[None]:
+    """In this block saving writes the gathered model, not shards. On all ranks."""
+    if not trainer.is_fsdp_enabled:
+        yield
+        return
+    plugin = trainer.accelerator.state.fsdp_plugin
+    before = plugin.state_dict_type
+    plugin.set_state_dict_type("FULL_STATE_DICT")
+    yield
+    plugin.set_state_dict_type(before)
 
 
 class Layout(NamedTuple):

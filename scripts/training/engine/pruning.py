@@ -29,8 +29,8 @@ PUBLISHED = "published.json"
 
 
 def checkpoints_of(run: Path) -> list[Path]:
-    """The checkpoints of a run: whole, half written and set aside."""
-    return sorted([*run.glob("checkpoint-*"), *run.glob(f"{SET_ASIDE}checkpoint-*")])
+    """The checkpoints of a run: whole, half written and set aside; and the weights that it keeps for its curve."""
+    return sorted([*run.glob("checkpoint-*"), *run.glob(f"{SET_ASIDE}checkpoint-*"), *run.glob("snapshot-*")])
 
 
 def folder_bytes(folder: Path) -> int:
@@ -113,7 +113,10 @@ def remove_earlier(run: Path, keep_newest: bool) -> list[str]:
             kept = None
             if keep_newest and unfinished:
                 kept = newest_complete(other)
-            lines += remove([folder for folder in checkpoints_of(other) if folder != kept], "an earlier run")
+            useless = [folder for folder in checkpoints_of(other) if folder != kept]
+            if kept:  # a run that goes on from there needs the weights that it kept before
+                useless = [folder for folder in useless if not folder.name.startswith("snapshot-")]
+            lines += remove(useless, "an earlier run")
     return lines
 
 

@@ -20,12 +20,13 @@ from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files, read_json, write_json
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.experiment.optimizers import OPTIMIZERS
-from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
+from scripts.training.engine.callbacks import snapshot_folder
 from scripts.training.engine.parallel import whole_model_loading
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.lora import CONFIG, finish_adapter_folder
+from scripts.training.model.snapshots import snapshot_name
 from scripts.training.monitoring.measurements import summarize_metrics
 from scripts.training.optimization.parameters import full_shape, split_parameters
 from scripts.training.planning.resolved_stage import ResolvedStage
@@ -95,7 +96,7 @@ def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
 
 def publish_stage(
     trainer: StageTrainer,
-    settings: Stage,
+    stage: ResolvedStage,
     folders: Folders,
     work: Path,
     facts: dict,
@@ -110,7 +111,7 @@ def publish_stage(
         facts: content of summary.json, without the figures of the metric log.
         threads: of this process.
     """
-    origin, out = folders.origin, folders.out
+    origin, out, settings = folders.origin, folders.out, stage.settings
     with new_folder_beside(out) as new_folder:
         trainer.save_model(str(new_folder))  # on all ranks: sharded weights are gathered here
         if not trainer.is_world_process_zero():
@@ -125,6 +126,8 @@ def publish_stage(
             if not (new_folder / name).exists() and not weights:
                 shutil.copyfile(origin / name, new_folder / name)  # the tokenizer
         write_end_tokens(new_folder, end_tokens)
+        for step in stage.curve_steps:
+            add_snapshot(work, new_folder, step)
         write_manifest(new_folder, sorted(path.name for path in new_folder.iterdir()), **adapter)
         shutil.copyfile(work / "metrics.jsonl", new_folder / "metrics.jsonl")
         shutil.copyfile(work / "alerts.jsonl", new_folder / "alerts.jsonl")
@@ -135,6 +138,15 @@ def publish_stage(
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
         shutil.copytree(work / "tensorboard", out / "tensorboard")
         publish_files(new_folder, out, last=NAME)
+
+
+def add_snapshot(work: Path, new_folder: Path, step: int) -> None:
+    """Copy the weights of a step of the curve into the stage's folder; a stage that stopped early has fewer."""
+    folder = snapshot_folder(work, step)
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.name.endswith((".safetensors", ".safetensors.index.json")):
+                shutil.copyfile(path, new_folder / snapshot_name(step, path.name))
 
 
 def state_bytes(model: nn.Module, optimizer: str) -> float:
@@ -170,6 +182,7 @@ def check_disk_space(stage: ResolvedStage, model: nn.Module, origin: dict, work:
         published = sum(file["bytes"] for file in origin["files"].values())
     else:
         published = saved_parameters(settings, parameters, trained) * weight_bytes(settings, machine)
+    published *= 1 + 2 * len(stage.curve_steps)  # the weights of the curve lie in the work folder, too
     number = checkpoints_at_once(stage)
     present = sum(folder_bytes(folder) for folder in checkpoints_of(work))
     needed, free = number * size + published - present, free_bytes(work)

@@ -161,6 +161,13 @@ def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     return found
 
 
+def from_first_share(warmup: int, factor: Callable[[int], float], step: int) -> float:
+    """The factor of the peak learning rate in a step, counted from 0: in the first of 4 steps of warm-up a quarter."""
+    if step < warmup:
+        return (step + 1) / warmup
+    return factor(step)
+
+
 class StageTrainer(PassRecordingTrainer):
     """The Trainer with a validation loss that is the mean over all target tokens.
 
@@ -175,6 +182,16 @@ class StageTrainer(PassRecordingTrainer):
         dataset = train_dataset or self.train_dataset
         batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         return FillingLast(dataset, lambda: self.state.global_step * batch // len(dataset))
+
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        """transformers' schedule, but the warm-up begins with its first share: at 0 the first step would train
+        nothing, of three steps a third."""
+        made, scheduler = self.lr_scheduler is None, super().create_scheduler(num_training_steps, optimizer)
+        warmup = self.args.get_warmup_steps(num_training_steps)
+        if made and warmup:
+            factors = [partial(from_first_share, warmup, factor) for factor in scheduler.lr_lambdas]
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(scheduler.optimizer, factors)
+        return self.lr_scheduler
 
     def _save(self, output_dir=None, state_dict=None):
         """Save tied weights once, as a single process does: a gathered state dict holds them twice."""

@@ -95,6 +95,13 @@ class ResolvedStage:
     def tokens(self) -> int | None:
         return self.steps and self.steps * self.tokens_per_step
 
+    @property
+    def curve_steps(self) -> list[int]:
+        """The steps after which the weights are kept for the `curve`, in order."""
+        if self.steps is None:
+            return []
+        return sorted({max(1, round(share * self.steps)) for share in self.settings.curve} - {self.steps})
+
     def record(self) -> dict:
         """What is known, under the names of plan and summary."""
         known = {

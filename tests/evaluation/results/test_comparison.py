@@ -160,7 +160,9 @@ def drawn_item(suite, generator) -> dict:
     """An item of a suite: few documents of very different sizes, most of them all right or all wrong."""
     size = int(generator.lognormal(3, 1.5)) + 2
     if suite is PERPLEXITY:
-        return {"nll": float(generator.lognormal(0, 2)), "tokens": size, "bytes": 3 * size}
+        lines = {"lines": size, "lines_as_they_stand": int(size * (generator.random() < 0.9)), "characters": 9}
+        lines["characters_saved"] = lines["lines_as_they_stand"] * 9 / size
+        return {"nll": float(generator.lognormal(0, 2)), "tokens": size, "bytes": 3 * size, **lines}
     if suite is BLEU:
         reference = " ".join(generator.choice(["a", "b", "c"], size))
         return statistics(reference if generator.random() < 0.8 else "d", reference)

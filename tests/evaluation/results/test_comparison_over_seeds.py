@@ -32,7 +32,8 @@ def losses(generator, quantiles=(2.0, 1.1, 1.2, 1.0), documents=30):
     tokens = generator.integers(50, 200, (documents, 1)).astype(float) * np.ones(len(quantiles))
     nll = tokens * np.array(quantiles) * generator.lognormal(0, 0.2, (documents, 1))
     nll *= generator.lognormal(0, 0.05, nll.shape)
-    rows = [[PERPLEXITY.columns({"nll": a, "tokens": b, "bytes": 3 * b}) for a, b in zip(*pair, strict=True)]
+    nothing = dict.fromkeys(PERPLEXITY.figures, 0)
+    rows = [[PERPLEXITY.columns(nothing | {"nll": a, "tokens": b, "bytes": 3 * b}) for a, b in zip(*pair, strict=True)]
             for pair in zip(nll, tokens, strict=True)]  # fmt: skip
     return np.array(rows)
 

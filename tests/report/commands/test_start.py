@@ -70,7 +70,7 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     assert view.experiment.corpus.compose["own"].sources == ["three", "one", "two"]
     assert view.sources["two"].language == "go" and view.sources["networkx"].kind == "sdist"
     assert set(view.experiment.corpus.filter.languages) == {"go", "python"}
-    assert list(view.stages) == ["own"] and view.experiment.results == "results/mine"
+    assert list(view.stages) == ["own", "control"] and view.experiment.results == "results/mine"
     assert view.experiment.evaluation.perplexity.retrieval.datasets == ["own"]
     assert len(Path("config/mine.yaml").read_text().splitlines()) <= 30
     said = capsys.readouterr().out
@@ -101,13 +101,6 @@ def test_clones_of_equal_names_are_numbered_and_the_other_code_keeps_its_own(tmp
     view = loaded("mine")
     assert view.experiment.corpus.compose["own"].sources == ["tool", "tool-2", "networkx-2"]
     assert view.sources["networkx"].kind == "sdist"
-
-
-def test_code_of_a_language_without_a_grammar_has_no_completion_tasks(tmp_path):
-    start(repository(tmp_path / "scripts", 60, ".js"), "local")
-    assert "completion" not in loaded("scripts").suites
-    start(repository(tmp_path / "modules", 60, ".py"), "local")
-    assert "completion" in loaded("modules").suites
 
 
 def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):

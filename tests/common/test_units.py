@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from scripts.evaluation.results.intervals import clusters, effective_number, sums_by_cluster
+from scripts.common.units import clusters
+from scripts.evaluation.results.intervals import effective_number, sums_by_cluster
 
 
 @pytest.mark.parametrize(
