@@ -2,11 +2,13 @@
 
     python -m benchmarks.coverage [simulations]
 
-Three tables, printed and stored for docs/evaluation.md:
+Four tables, printed and stored for docs/evaluation.md:
 
 - pass@k of one model, on so many problems. It can solve some share of them, each with a probability per sample that is
   fixed or drawn from Beta(0.7, 1.2); the others never. Beside it Student's t.
 - the difference of two such models that have most problems in common.
+- the mean of skewed differences: exponential, log-normal, and one in ten solved by a near copy. Beside it Student's t,
+  Johnson's t (1978), the bootstrap-t and BCa (Efron and Tibshirani 1993).
 - bits per byte on real files, of two "models": a compressor that has read 600 kB of the same package, and one that has
   read as much of another one. Files are drawn out of the package's other files with replacement, singly or a module
   together with its test, and for several seeds each with an effect of its own; the truth is the difference over all.
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import zstandard
+from scipy import stats
 
 from benchmarks.figures import Table, Value, store
 from scripts.common.units import clusters
@@ -93,6 +96,53 @@ def pairs_of_models(simulations: int, generator: np.random.Generator) -> Table:
     return rows
 
 
+def one_copy_in_ten(shape: tuple[int, int], generator: np.random.Generator) -> np.ndarray:
+    return np.where(generator.random(shape) < 0.1, 1.0, 0.0) + generator.normal(0, 0.02, shape)
+
+
+SHAPES = {  # name → (draw, the true mean)
+    "exponential": (lambda shape, generator: generator.exponential(size=shape), 1.0),
+    "log-normal": (lambda shape, generator: generator.lognormal(size=shape), math.exp(0.5)),
+    "one near copy in ten": (one_copy_in_ten, 0.1),
+}
+
+
+def johnson(values: np.ndarray) -> Interval:
+    """Johnson's t, corrected for skewness in its first order."""
+    low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+    shift = stats.moment(values, 3) / (6 * values.var(ddof=1) * len(values))
+    return [low + shift, high + shift]
+
+
+def bootstrap_t(values: np.ndarray, generator: np.random.Generator, resamples: int = 499) -> Interval:
+    """The interval from resampled t values."""
+    drawn = generator.choice(values, (resamples, len(values)))
+    errors = np.maximum(stats.sem(drawn, axis=1), 1e-12)
+    low, high = np.quantile((drawn.mean(axis=1) - values.mean()) / errors, [0.025, 0.975])
+    return [values.mean() - high * stats.sem(values), values.mean() - low * stats.sem(values)]
+
+
+def skewed_differences(simulations: int, generator: np.random.Generator) -> Table:
+    """The mean of skewed differences, by several procedures."""
+    rows: Table = [["shape", "files", "missed %", "width", "t", "Johnson", "bootstrap-t", "BCa"]]
+    for name, (draw, truth) in SHAPES.items():
+        for count in (6, 12, 24, 60):
+            drawn = draw((simulations, count), generator)
+            ours = missed([statistics.estimate(row, count, 0.95).interval for row in drawn], truth)
+            others = []
+            for procedure in (
+                lambda row: list(stats.t.interval(0.95, len(row) - 1, row.mean(), stats.sem(row))),
+                johnson,
+                lambda row: bootstrap_t(row, generator),
+                lambda row: list(
+                    stats.bootstrap((row,), np.mean, n_resamples=499, method="BCa", rng=generator).confidence_interval
+                ),
+            ):
+                others.append(missed([procedure(row) for row in drawn], truth)[0])
+            rows.append([name, count, *ours, *others])
+    return rows
+
+
 def python_files(package: str) -> dict[str, bytes]:
     """The files of an installed package, by path below its folder's parent."""
     [folder] = importlib.util.find_spec(package).submodule_search_locations
@@ -162,6 +212,7 @@ def main() -> None:
         "files": files_and_seeds(simulations, generator),
         "single": single_models(simulations, generator),
         "pairs": pairs_of_models(simulations, generator),
+        "skewed": skewed_differences(simulations, generator),
     }
     values = {}
     for name, rows in tables.items():

@@ -47,6 +47,7 @@ from scripts.training.engine.stage_process import die_with_torchrun, stage_parse
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.chunked_loss import use_chunked_loss
+from scripts.training.model.float32_products import float32_products
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import adapter_base, count_parameters, load_model
 from scripts.training.model.lora import load_with_adapters
@@ -252,6 +253,7 @@ def train(
         "attention": attention,
         "liger": liger,
         "chunked_loss": chunked,
+        **({} if machine.gpus else {"float32_products": float32_products()}),
         "parameters": sum(map(size_of, model.parameters())),
         "steps": steps,
         "tokens": steps * stage.tokens_per_step,
@@ -292,12 +294,15 @@ def main() -> None:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(args.threads)
+    machine = load_machine(args.machine)
+    if not machine.gpus:
+        float32_products()
     train(
         args.stage,
         args.settings,
         args.seed,
         args.code,
-        load_machine(args.machine),
+        machine,
         load_monitoring(args.monitoring),
         args.threads,
         Folders(args.origin, args.shards, args.work, args.out),

@@ -25,6 +25,8 @@ from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
 from scripts.training.engine.checkpoint_folders import is_complete, newest_complete, remove_checkpoints_except
 from scripts.training.engine.stage_process import stage_parser
+from scripts.training.model.loading import load_model
+from scripts.training.model.snapshots import snapshots, snapshots_in
 from scripts.training.monitoring.measurements import truncate_after
 from scripts.training.planning.plan_stage import plan_as_json
 from tests import forked
@@ -158,11 +160,33 @@ def test_the_loss_falls_and_every_step_is_logged_on_a_cosine_schedule(straight):
     steps = [entry for entry in metrics(straight / "out") if "loss" in entry]
     assert [entry["step"] for entry in steps] == list(range(1, 13))
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.3
-    for number, entry in enumerate(steps):  # the rate logged is the one the step used: warm-up, then half a cosine
-        expected = number / 2 if number < 2 else 0.5 * (1 + math.cos(math.pi * (number - 2) / 10))
+    for number, entry in enumerate(
+        steps
+    ):  # the rate logged is the one the step used: warm-up from its first share, half a cosine
+        expected = (number + 1) / 2 if number < 2 else 0.5 * (1 + math.cos(math.pi * (number - 2) / 10))
         assert entry["learning_rate"] == pytest.approx(1e-2 * expected, abs=1e-9)
         assert entry["grad_norm"] > 0
     assert [entry["step"] for entry in metrics(straight / "out") if "eval_loss" in entry] == [6, 12]
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_the_curves_weights_are_those_of_a_run_that_was_stopped_there(origin, shards, tmp_path, method):
+    """A checkpoint of the same run after as many steps holds them; a resumed run keeps those that it has."""
+    changes = {"curve": [0.25, 0.5], "save_steps": 3, "keep_checkpoints": 4, "method": method}
+    done = run(origin, shards, tmp_path, **changes)
+    assert done.returncode == 0, done.stderr
+    found = dict(snapshots_in(list(json.loads((tmp_path / "out/manifest.json").read_text())["files"])))
+    assert list(found) == [3, 6]
+    [work] = (tmp_path / "work").glob("*/")
+    for steps, folder in snapshots(tmp_path / "out"):
+        names = [name for name in found[steps] if name.endswith(".safetensors")]
+        expected = load_file(work / f"checkpoint-{steps}" / names[0])
+        kept = load_file(folder / names[0])
+        assert kept.keys() == expected.keys() and all(torch.equal(kept[name], expected[name]) for name in kept)
+        changed = load_file(tmp_path / "out" / names[0])
+        assert any(not torch.equal(kept[name], changed[name]) for name in kept)
+        model = load_model(folder, torch.float32)  # as suite perplexity loads it
+        assert sum(parameter.numel() for parameter in model.parameters()) > 0
 
 
 def test_a_last_step_that_is_an_evaluation_is_evaluated_and_logged_once(straight):

@@ -72,9 +72,12 @@ def load_weights(folder: Path) -> "PreTrainedModel":
     """The weights in a folder, on the GPU if there is one. Raises UserError: a weight is not finite."""
     import torch
 
+    from scripts.training.model.float32_products import float32_products
     from scripts.training.model.loading import load_model
 
     kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if kind == "cpu":
+        float32_products()
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32).to(kind).eval()
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
@@ -96,6 +99,9 @@ def model_and_environment(folder: Path) -> dict:
     import torch
     import transformers
 
+    from scripts.training.model.float32_products import float32_products
+
+    on_gpu = torch.cuda.is_available()
     return {
         "model": folder.name,
         "model_sha256": sha256_file(folder / NAME),
@@ -105,6 +111,7 @@ def model_and_environment(folder: Path) -> dict:
             "transformers": transformers.__version__,
         },
         "device": device_name(),
+        **({} if on_gpu else {"float32_products": float32_products()}),
     }
 
 

@@ -18,7 +18,7 @@ from scripts.evaluation.metrics.metric import Suite
 
 AGAIN = "delete the folder and run again"
 SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox", "conditions")
-SCORING += ("task_metrics",)  # of lm-eval
+SCORING += ("task_metrics", "float32_products")  # of lm-eval; on a CPU
 
 
 class Documents(NamedTuple):
