@@ -24,7 +24,7 @@ from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.common.options import command
 from scripts.common.text import text_digest
 from scripts.corpus.instruct.functions import is_test
-from scripts.evaluation.code_tasks.answers import SIZES, Task, last_lines
+from scripts.evaluation.code_tasks.answers import SIZES, Task
 from scripts.evaluation.code_tasks.regions import code_lines, cut, in_training, regions
 from scripts.evaluation.generation.retrieval import Pieces
 from scripts.evaluation.suites.completion import CompletionTasks
@@ -37,7 +37,7 @@ LONGEST = 20  # lines of a function's body
 NEAR = 90  # rapidfuzz's ratio, of 100, from which lines are a near-copy
 # Of a file this many times as many are tried, as some are left out.
 TRIED = 3
-QUERY = 1500  # characters before an answer by which training code is retrieved
+RETRIEVED = 2  # pieces of training code before a prompt
 
 
 def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
@@ -79,9 +79,9 @@ def near_copy(task: Task) -> bool:
 
 def retrieve(tasks: list[Task], train: Path) -> None:
     """Give each task the pieces of a training split that resemble what stands before its answer."""
-    pieces = Pieces(read_jsonl(train))
+    pieces = Pieces(read_jsonl(train), RETRIEVED)
     for task in tasks:
-        task.retrieved = pieces.before(f"{task.source}/{task.path}\n{last_lines(task.before, QUERY)}")
+        task.retrieved = pieces.before(f"{task.source}/{task.path}", task.before)
 
 
 def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks, out: Path) -> dict:

@@ -1,22 +1,16 @@
 """Code of the training split that resembles what stands before a place, by BM25: what a user's editor would retrieve.
 
-search = Search(pieces)
-search.best(text_before, count=3)                        # the numbers of the best pieces, the best one first
-prefixes = Chunks(encoder, training_texts, 128).before(encoded, windows, count=3)
+    pieces = Pieces(read_jsonl(train), count=2)
+    pieces.before("source/path.py", text_before)     # code as one text, the best piece last
+
+One way for all: suite perplexity, the tasks of suite completion and `stagecraft try` show a model the same text.
 """
 
 import logging
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import bm25s
-import numpy as np
-
-from scripts.tokens.packing.encoder import Encoded, Encoder
-
-if TYPE_CHECKING:
-    from scripts.evaluation.generation.likelihood import Window  # which imports torch
 
 PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 
@@ -50,60 +44,44 @@ class Search:
         return [int(place) for place, score in zip(found[0], scores[0], strict=True) if score > 0]
 
 
+# Lines of a piece: it ends before a line without indentation behind an empty one, as functions and classes do, once it
+# has so many lines, and in any case with the last of so many.
+FEWEST, MOST = 8, 24
+QUERY = 8  # lines before a place by which is searched: what is being written, rather than all that is shown
+
+
+def blocks(text: str) -> Iterator[str]:
+    """A file cut into runs of lines, in any language at the beginning of functions and the like; none is empty."""
+    block: list[str] = []
+    for line in text.splitlines(keepends=True):
+        begins = block and not block[-1].strip() and line.strip() and not line[0].isspace()
+        if len(block) >= MOST or (len(block) >= FEWEST and begins):
+            yield "".join(block).strip("\n") + "\n\n"
+            block = []
+        block.append(line)
+    if "".join(block).strip():
+        yield "".join(block).strip("\n") + "\n\n"
+
+
 class Pieces:
-    """Documents cut into pieces of some lines, each found by its words and by those of its file's path: for prompts.
-    `documents`: `id` (the path) and `text` of the training split."""
-
-    LINES, COUNT = 12, 3  # of a piece, and pieces before a prompt
-
-    def __init__(self, documents: Iterable[dict]):
-        self.pieces, described = [], []
-        for document in documents:
-            lines = document["text"].splitlines(keepends=True)
-            for start in range(0, len(lines), self.LINES):
-                self.pieces.append("".join(lines[start : start + self.LINES]))
-                described.append(f"{document['id']}\n{self.pieces[-1]}")
-        self.search = Search(described)
-
-    def before(self, query: str) -> str:
-        """The pieces that resemble the query as one text, the best one last; empty where none does."""
-        found = self.search.best(query, self.COUNT)
-        return "".join(self.pieces[place].rstrip("\n") + "\n\n" for place in reversed(found))
-
-
-class Chunks:
-    """Documents cut into pieces of a number of tokens, each found by its words and by those of its file's path.
+    """Documents cut into blocks, each found by its words and by those of its file's path.
 
     Args:
         documents: `id` (the path) and `text` of the training split; held-out files are not among them.
-        tokens: the length of a piece.
+        count: pieces before a place.
     """
 
-    def __init__(self, encoder: Encoder, documents: Iterable[dict], tokens: int):
-        self.encoder, self.pieces, described = encoder, [], []
+    def __init__(self, documents: Iterable[dict], count: int):
+        self.count, self.pieces, described = count, [], []
         for document in documents:
-            ids = np.array(encoder.continuation(document["text"]), np.uint32)
-            for start in range(0, len(ids), tokens):
-                self.pieces.append(ids[start : start + tokens])
-                described.append(f"{document['id']}\n{encoder.decode(self.pieces[-1].tolist())}")
+            for block in blocks(document["text"]):
+                self.pieces.append(block)
+                described.append(f"{document['id']}\n{block}")
         self.search = Search(described)
 
-    def before(
-        self, paths: list[str], encoded: Encoded, windows: "list[Window]", count: int
-    ) -> "dict[Window, np.ndarray]":
-        """For each window the ids of the chunks that stand before it, the best one last; none where nothing is found.
-
-        The query is the path of the example's file, which an editor knows, and what the window shows before its first
-        scored token. Without the path, retrieval helps a third as much (docs/DECISIONS.md).
-
-        Args:
-            paths: of the encoded examples.
-        """
-        prefixes = {}
-        for window in windows:
-            offset = encoded.offsets[window.example]
-            shown = encoded.ids[offset + window.start : offset + window.new].tolist()
-            found = self.search.best(f"{paths[window.example]}\n{self.encoder.decode(shown)}", count)
-            if found:
-                prefixes[window] = np.concatenate([self.pieces[place] for place in reversed(found)])
-        return prefixes
+    def before(self, path: str, text: str) -> str:
+        """The pieces that resemble the end of a text and the path of its file, the best one last; empty where none
+        does. Without the path retrieval helps a third as much (docs/DECISIONS.md)."""
+        lines = "\n".join(text.split("\n")[-QUERY:])
+        found = self.search.best(f"{path}\n{lines}", self.count)
+        return "".join(self.pieces[place] for place in reversed(found))

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from scripts.evaluation.code_tasks.lines import Text
+    from scripts.evaluation.generation.likelihood import Window
+    from scripts.evaluation.generation.retrieval import Pieces
     from scripts.tokens.packing.encoder import Encoder
 
 PLACE = 1
@@ -88,8 +90,9 @@ class Retrieval(Record):
     datasets: Annotated[list[str], Unique, Field(min_length=1)] = Field(
         description="Datasets of code whose training split is searched for their test split."
     )
-    chunks: int = Field(3, ge=1, description="Chunks before each window, those that BM25 ranks first.")
-    chunk_tokens: int = Field(128, ge=8, description="Length of a chunk (tokens).")
+    pieces: int = Field(
+        2, ge=1, description="Pieces of code, of 8 to 24 lines, before each window: those that BM25 ranks first."
+    )
 
 
 class Settings(Record):
@@ -172,6 +175,17 @@ class Examples:
             self.texts.append(text)
         self.cut = even_windows(self.encoded, *sizes, runs)
 
+    def retrieved(self, pieces: "Pieces") -> "dict[Window, np.ndarray]":
+        """For each window the ids of the code that is retrieved for what it shows before its first scored token."""
+        prefixes = {}
+        for window in self.cut:
+            offset = self.encoded.offsets[window.example]
+            shown = self.encoded.ids[offset + window.start : offset + window.new].tolist()
+            found = pieces.before(self.examples[window.example]["id"], self.encoder.decode(shown))
+            if found:
+                prefixes[window] = np.array(self.encoder.continuation(found), np.uint32)
+        return prefixes
+
     def score(self, model: "PreTrainedModel", label: str, prefixes: dict | None = None) -> list[dict]:
         """The figures of each example. `prefixes`: ids that stand before a window."""
         from scripts.evaluation.code_tasks.lines import Likeliest, written
@@ -221,7 +235,7 @@ def targets_at(text: "Text", places: list[list[int]]) -> np.ndarray:
 
 def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settings, plain: bool) -> list[dict]:
     """The items of one dataset, sorted by id. `plain`: without variants, on the same windows."""
-    from scripts.evaluation.generation.retrieval import Chunks
+    from scripts.evaluation.generation.retrieval import Pieces
     from scripts.training.model.snapshots import snapshots
 
     encoder, label = model.encoder, f"perplexity {dataset}"
@@ -236,8 +250,7 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     figures = scored.score(model.model, label)
     variants = {}
     if retrieval and not plain:
-        chunks = Chunks(encoder, read_jsonl(path.with_name("train.jsonl.zst")), retrieval.chunk_tokens)
-        prefixes = chunks.before([example["id"] for example in examples], scored.encoded, scored.cut, retrieval.chunks)
+        prefixes = scored.retrieved(Pieces(read_jsonl(path.with_name("train.jsonl.zst")), retrieval.pieces))
         variants[RETRIEVAL] = scored.score(model.model, f"{label}, retrieval", prefixes)
     if retrieval and not plain:
         for steps, folder in snapshots(model.folder):

@@ -10,7 +10,6 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.code_tasks.answers import last_lines
-from scripts.evaluation.completion_tasks import QUERY
 from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import load
 from scripts.evaluation.generation.retrieval import Pieces
@@ -44,9 +43,9 @@ def text_before(place: str) -> tuple[str, str]:
     return path, "".join(lines[: line - 1]) + lines[line - 1][: column - 1]
 
 
-def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | None = None) -> str:
-    """Training code that resembles the query; empty where the experiment retrieves from nothing. `path`: of a file
-    whose own code is left out: it holds what the models are to write."""
+def retrieved(experiment: Experiment, layout: Layout, text: str, path: str = "") -> str:
+    """Training code that resembles the end of a text; empty where the experiment retrieves from nothing. `path`: of the
+    text's file, whose own code is left out: it holds what the models are to write."""
     retrieval = experiment.evaluation.perplexity.retrieval
     if retrieval is None:
         return ""
@@ -57,7 +56,7 @@ def retrieved(experiment: Experiment, layout: Layout, query: str, path: str | No
             within = document["id"].partition("/")[2]  # behind the name of its source
             if not own.endswith(f"/{within}"):
                 documents.append(document)
-    return Pieces(documents).before(query)
+    return Pieces(documents, retrieval.pieces).before(path, text)
 
 
 def try_models(profile: str, configfile: Path | None, stage: str | None, at: str | None, chat: str | None) -> None:
@@ -75,7 +74,7 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
             raise UserError(f"{layout.model(model)}: no model there yet; run the experiment first")
     if at:
         path, before = text_before(at)
-        code = retrieved(experiment, layout, f"{path}\n{last_lines(before, QUERY)}", path)
+        code = retrieved(experiment, layout, before, path)
         prompts: list[Prompt] = [last_lines(before, CHARACTERS)]
         prompts.append(code + prompts[0])
     else:

@@ -9,7 +9,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.generation.retrieval import Search, words
+from scripts.evaluation.generation.retrieval import Search, blocks, words
 from scripts.evaluation.suites.perplexity import Settings, perplexity
 
 PIECES = [
@@ -60,25 +60,34 @@ def own(datasets, tmp_path):
     return tmp_path
 
 
+def test_a_file_is_cut_where_functions_begin_in_any_language_and_nothing_is_lost():
+    functions = ["".join(f"func f{n}() {{\n" + "\tcall()\n" * n + "}\n\n") for n in (3, 9, 40)]
+    found = list(blocks("package x\n\n\n" + "".join(functions)))
+    assert "".join(found).split() == ("package x " + "".join(functions)).split()
+    assert [block.split("\n")[0] for block in found] == ["package x", "func f9() {", "func f40() {", "\tcall()"]
+    assert all(block.count("\n") <= 25 and block.endswith("\n\n") for block in found)
+    assert list(blocks("")) == list(blocks("\n\n")) == []
+
+
 def test_held_out_code_is_scored_after_retrieved_code_as_one_text(model_folder, own, tmp_path):
     import torch
     from transformers import AutoModelForCausalLM
 
     from scripts.evaluation.generation.likelihood import even_windows
-    from scripts.evaluation.generation.retrieval import Chunks
+    from scripts.evaluation.generation.retrieval import Pieces
     from scripts.tokens.packing.encoder import Encoder
 
     settings = Settings(
         datasets=["code"],
         context=48,
         stride=16,
-        retrieval={"datasets": ["code"], "chunks": 2, "chunk_tokens": 10},
+        retrieval={"datasets": ["code"], "pieces": 2},
     )
     perplexity(model_folder, own, settings, tmp_path / "out")
     items = {item["id"]: item for item in read_jsonl(tmp_path / "out/items.jsonl.zst")}
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float64).eval()
     encoder = Encoder(model_folder)
-    chunks = Chunks(encoder, DOCUMENTS, 10)
+    pieces = Pieces(DOCUMENTS, 2)
     retrieved = 0
     for example in read_jsonl(own / "code/test.jsonl.zst"):
         encoded = encoder.encode([example])
@@ -86,9 +95,11 @@ def test_held_out_code_is_scored_after_retrieved_code_as_one_text(model_folder, 
         for start in range(0, len(ids), 16):
             end = min(start + 16, len(ids))
             before = ids[max(0, end - 48) : max(start, 1)]
-            found = chunks.search.best(f"{example['id']}\n{encoder.decode(before.tolist())}", 2)
+            query = "\n".join(encoder.decode(before.tolist()).split("\n")[-8:])
+            found = pieces.search.best(f"{example['id']}\n{query}", 2)
             retrieved += len(found)
-            prefix = [token for place in reversed(found) for token in chunks.pieces[place].tolist()]
+            text = "".join(f"{TRAINING[place]}\n" for place in reversed(found))  # each is one piece
+            prefix = encoder.encode([{"text": text}]).ids[:-1].tolist()
             for shown in ([], prefix):
                 row = torch.tensor([[*shown, *before.tolist(), *ids[max(start, 1) : end].tolist()]])
                 with torch.no_grad():
@@ -107,7 +118,7 @@ def test_held_out_code_is_scored_after_retrieved_code_as_one_text(model_folder, 
 
 def test_a_model_that_is_not_asked_about_is_scored_on_the_same_windows_without_retrieval(model_folder, own, tmp_path):
     # a context that is no multiple of the stride: `windows` would cut otherwise
-    settings = Settings(datasets=["code"], context=40, stride=16, retrieval={"datasets": ["code"], "chunk_tokens": 10})
+    settings = Settings(datasets=["code"], context=40, stride=16, retrieval={"datasets": ["code"]})
     scored = []
     for plain in (False, True):
         perplexity(model_folder, own, settings, tmp_path / f"{plain}", plain)
