@@ -25,7 +25,7 @@ from scripts.common.progress import Progress
 from scripts.common.text import is_target
 from scripts.evaluation.code_tasks import places as places_module
 from scripts.evaluation.generation.examples import pick_examples, test_hashes
-from scripts.evaluation.suites.perplexity import BASELINES
+from scripts.evaluation.suites.perplexity import BASELINES, most_documents
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.suites import Places
@@ -38,7 +38,7 @@ class Scored(Record):
     """Which examples suite `perplexity` scores; made of its settings."""
 
     datasets: list[str]
-    documents: int
+    documents: int | dict[str, int]
     places: Places | None = None
 
 
@@ -105,7 +105,7 @@ def baselines(datasets: Path, settings: Scored, out: Path, train: Sequence[str] 
     read_size, empty_size = compressed_size(read), compressed_size(b"")
     items, scores = [], {}
     for dataset in settings.datasets:
-        examples = pick_examples(split_file(datasets / dataset, "test"), settings.documents)
+        examples = pick_examples(split_file(datasets / dataset, "test"), most_documents(settings.documents, dataset))
         progress = Progress(f"baselines {dataset}", "examples", len(examples))
         for example in progress.over(examples):
             parts = spans(example, settings.places)

@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 import unicodedata
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.evaluation.code_tasks.places import places as places_of
+from scripts.evaluation.code_tasks.places import spans
 from scripts.evaluation.generation import likelihood
 from scripts.evaluation.generation.examples import pick_examples
 from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood, windows
@@ -173,6 +176,38 @@ def test_a_sample_does_not_depend_on_the_order_and_a_larger_one_contains_it(tmp_
     assert [len([r for r in few if r["language"] == language]) for language in "ab"] == [5, 5]
     assert {record["id"] for record in few} < {record["id"] for record in more}
     assert len(pick_examples(tmp_path / "a", 500)) == 50
+
+
+def test_each_dataset_may_have_its_own_number_of_documents(model_folder, datasets, tmp_path):
+    settings = SETTINGS.model_copy(update={"documents": {"code": 3}})
+    perplexity(model_folder, datasets, settings, tmp_path / "out")
+    counts = Counter((item["dataset"], item["language"]) for item in read_jsonl(tmp_path / "out/items.jsonl.zst"))
+    assert counts == {("code", "go"): 3, ("code", "python"): 3, ("instruct", "python"): 5}
+
+
+def test_code_is_scored_at_its_places_alone_with_the_text_before_them(model_folder, exact, tmp_path):
+    text = "import os\n\n" + "".join(f"def f{n}(x):\n    return x + {n}\n\n" for n in range(40))
+    write_jsonl(tmp_path / "code/test.jsonl.zst", [{"id": "s/a.py", "language": "python", "text": text}])
+    write_manifest(tmp_path / "code", ["test.jsonl.zst"])
+    places = {"per_file": 2, "lines": 5}
+    settings = Perplexity(datasets=["code"], context=4096, stride=4096, places=places)
+    perplexity(model_folder, tmp_path, settings, tmp_path / "out")
+    [item] = read_jsonl(tmp_path / "out/items.jsonl.zst")
+    chosen = spans(text, places_of(text, "s/a.py", settings.places))
+    loaded = AutoTokenizer.from_pretrained(model_folder)
+    encoded = loaded(text, return_offsets_mapping=True)
+    ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+    with torch.no_grad():
+        scores = torch.log_softmax(exact(torch.tensor([ids])).logits[0], -1)
+    nll, size = 0.0, 0
+    for place, (start, end) in enumerate(offsets):
+        if any(start < last and end > first for first, last in chosen):  # no end of text is a target
+            nll -= scores[place - 1, ids[place]].item()
+            size += len(text[start:end].encode())
+    assert item["nll"] == pytest.approx(nll, rel=2e-5) and item["bytes"] == size
+    assert "import" not in "".join(text[first:last] for first, last in chosen)
+    counted = sum(any(map(str.isalnum, line)) for first, last in chosen for line in text[first:last].splitlines())
+    assert item["lines"] == counted >= 6 and item["characters"] > 40
 
 
 def test_no_test_example_is_a_one_line_error(model_folder, datasets, tmp_path):

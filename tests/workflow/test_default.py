@@ -19,12 +19,11 @@ SMALL = {
     "training": {
         "train": {
             "own": {"steps": 2, "warmup_steps": 0, "eval_rows": 4, "curve": [0.5]},
-            "control": {"steps": 1, "warmup_steps": 0, "eval_rows": 4},
         }
     },
     "evaluation": {
         "perplexity": {
-            "documents": 6,
+            "documents": {"own": 7, "other": 2},
             "places": {"per_file": 1, "lines": 6},
             "context": 192,
             "stride": 96,
@@ -54,14 +53,13 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     assert question["steps"] == 2 and question["lines"] > 15
     bits = {row["name"]: row["value"] for row in question["conditions"]}
     assert list(bits) == ["base", "base + retrieval", "own", "own + retrieval"]
-    # the control is trained on other code: nobody asks what retrieval gives it
-    for model, variants in {"base": ["retrieval"], "own": ["retrieval", "1 steps"], "control": []}.items():
+    for model, variants in {"base": ["retrieval"], "own": ["retrieval", "1 steps"]}.items():
         items = list(read_jsonl(Layout(clone.root / "results").suite("perplexity", model) / "items.jsonl.zst"))
         assert {name for item in items for name in item.get("variants", {})} == set(variants)
     # a model of 135 million parameters that is read right: with weights in another order it has more than 4
     assert 0.6 < bits["base"] < 3
     names = [row["name"] for row in question["rows"] if row["metric"] == "bits_per_byte"]
-    assert names[-3:] == ["your code rather than any code", "last half of the steps", "elsewhere"]
+    assert names[-2:] == ["last half of the steps", "elsewhere"]
     assert read_json(clone.root / "results/training/base/gguf.json")["weights"] == "Q4_1"
     page = (clone.root / "results/report.html").read_text()
     assert question["sentence"].replace("+", "&#43;") in page or question["sentence"] in page

@@ -84,6 +84,16 @@ SUITE = Suite(
 )
 
 
+DOCUMENTS = 200  # per dataset and language, where nothing else is said
+
+
+def most_documents(documents: int | dict[str, int], dataset: str) -> int:
+    """The setting `documents` of a dataset."""
+    if isinstance(documents, dict):
+        return documents.get(dataset, DOCUMENTS)
+    return documents
+
+
 class Retrieval(Record):
     """Off unless given. Scores held-out code once more, after code from the training split that resembles it."""
 
@@ -99,7 +109,10 @@ class Settings(Record):
     datasets: Annotated[list[str], Unique] | None = Field(
         None, description="Datasets scored on their test split; all by default."
     )
-    documents: int = Field(200, ge=1, description="Maximum number of documents per dataset and language.")
+    documents: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = Field(
+        DOCUMENTS,
+        description="Maximum number of documents per dataset and language; or of each dataset, `{own: 28, other: 12}`.",
+    )
     places: Places | None = None
     retrieval: Retrieval | None = None
     context: int = Field(4096, ge=2, description="Tokens of a window; longer documents are scored in several windows.")
@@ -117,6 +130,8 @@ def completed(settings: Settings, experiment) -> Settings:
 def check(settings: Settings, experiment, key: str) -> None:
     for dataset in settings.datasets:
         check_name(f"{key}.datasets", dataset, experiment.corpus.compose)
+    for dataset in settings.documents if isinstance(settings.documents, dict) else []:
+        check_name(f"{key}.documents", dataset, settings.datasets)
     for dataset in settings.retrieval.datasets if settings.retrieval else []:
         check_name(f"{key}.retrieval.datasets", dataset, settings.datasets)
         if experiment.corpus.compose[dataset].kind != "code":
@@ -239,7 +254,7 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     from scripts.training.model.snapshots import snapshots
 
     encoder, label = model.encoder, f"perplexity {dataset}"
-    examples = encoder.accepted(pick_examples(path, settings.documents), label)
+    examples = encoder.accepted(pick_examples(path, most_documents(settings.documents, dataset)), label)
     if not examples:
         raise UserError(
             f"{path}: no test example; raise corpus.compose.{dataset}.test, of a dataset from the sources"

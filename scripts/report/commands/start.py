@@ -99,6 +99,14 @@ def steps() -> int:
     return max([count for needed, count in STEPS.items() if needed <= cores], default=min(STEPS.values()))
 
 
+def stage() -> str:
+    """What a further stage of an experiment has in common with the default's, in YAML."""
+    return (
+        "sequence_length: 256, global_batch: 4, method: lora, lora: {r: 16, alpha: 32, dropout: 0}, eval_rows: 8,"
+        f" learning_rate: 1.0e-3, warmup_steps: 2, eval_steps: 0.5, steps: {steps()}, precision: {cpu_precision()}"
+    )
+
+
 def table_of(clones: list[Clone]) -> list[dict[str, str]]:
     """The rows of the default's other code, by which is measured what fine-tuning forgets, and of the clones."""
     rows = []
@@ -139,7 +147,10 @@ corpus:
 training:
   train:  # steps of 1,024 tokens, as many as this machine's processor does in a few minutes
     own: {{steps: {steps()}, precision: {cpu_precision()}}}
-    control: {{steps: {steps()}, precision: {cpu_precision()}}}  # the same on other code
+    control: {{from: base, data: other, {stage()}}}
+evaluation:
+  gate:
+    controls: {{own: control}}  # what your code gives rather than any code: the same steps on networkx
 """
 
 
@@ -160,25 +171,11 @@ corpus:
 training:
   train:
     own: null
-    control: null
-    chat:
-      from: base
-      data: chats
-      sequence_length: 384
-      global_batch: 4
-      steps: {steps()}
-      method: lora
-      lora: {{r: 16, alpha: 32, dropout: 0}}
-      learning_rate: 1.0e-3
-      warmup_steps: 2
-      precision: {cpu_precision()}
-      eval_steps: 0.5
-      eval_rows: 8
+    chat: {{from: base, data: chats, {stage()}}}
 evaluation:
-  perplexity: {{retrieval: null, places: null}}
+  perplexity: {{retrieval: null, places: null, documents: 24}}
   qa: {{datasets: [chats], documents: 12, max_new_tokens: 64}}
   gate:
-    controls: {{own: null}}
     gates:
       - {{name: fine-tuning helps, dataset: chats, model: chat, against: base, metric: bits_per_byte, below: 0}}
 """
