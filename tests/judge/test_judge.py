@@ -141,6 +141,9 @@ IN_PLACE = {
     ("def f(x): pass", "a = [2, 1]\nf(a)\nassert a == [1, 2]"): "wrong",
     # what the tests expect is computed from an argument that the program emptied
     ("def f(x): x.clear(); return []", "a = [2, 1]\nassert f(a) == sorted(a)"): "unjudged",
+    ("def f(x): x.clear()", "a = [2, 1]\nassert f(a) == (max(a) if a else None)"): "unjudged",
+    ("def f(x): x.sort()", "a = [2, 1]\nassert not f(a)\nassert a == [1, 2]"): "unjudged",
+    ("def f(x): x.append(0)", "assert f([1]) is None"): "passed",
     ("def f(x): x.append(0); return 2", "a = [2, 1]\nassert f(a) == 2\nassert a == [2, 1, 0]"): "unjudged",
 }
 

@@ -51,6 +51,14 @@ def judge(tests: str, names: dict, candidate_names: list[str], channel: Channel)
         caller.applying = False
         if once(code, dict(names), candidate_names, caller)[0] != "passed":
             return "unjudged", "the program changes its argument and returns a value, and the tests use both"
+    elif outcome[0] == "passed" and caller.silent:
+        # a function that works in place returns None, which its tests do not look at; None may also be what a test
+        # computes from an emptied argument
+        caller.hiding = True
+        if once(code, dict(names), candidate_names, caller)[0] != "passed":
+            caller.hiding = caller.applying = False
+            if once(code, dict(names), candidate_names, caller)[0] != "passed":
+                return "unjudged", "the program changes its argument and returns None, and the tests use both"
     return outcome
 
 

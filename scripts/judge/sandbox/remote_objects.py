@@ -122,12 +122,23 @@ def refused(reason: str):
     raise Refused(reason)
 
 
+class EqualsNothing:
+    """Stands for a None that tests may not look at."""
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
 class Caller:
     """The judge's side of the channel.
 
     Attributes:
         applying: whether changes of arguments are made to the tests' own objects.
         depends: whether a function changed its arguments and also returned something.
+        silent: whether a function changed its arguments and returned None.
+        hiding: whether such a None is replaced by what equals nothing, to see whether the tests look at it.
         answered: whether anything came from the candidate, so that the candidate may be at fault for what follows.
         used: whether the tests asked anything of it.
         ending: whether it raised what may end a loop of the tests, such as one over `map`.
@@ -137,7 +148,7 @@ class Caller:
 
     def __init__(self, channel: Channel):
         self.channel, self.applying, self.depends, self.answered = channel, True, False, False
-        self.used, self.ending = False, False
+        self.used, self.ending, self.silent, self.hiding = False, False, False, False
         self.test_functions, self.in_test_function = [], False
         self.makers = {
             "kept": lambda number, *about: RemoteReference(self.request, int(number), about),
@@ -188,6 +199,8 @@ class Caller:
                     self.changed(arguments[1:], changed, result is not None or same_argument is not None)
                 if self.applying and same_argument is not None:
                     return arguments[1][same_argument]
+                if changed is not None and result is None and self.hiding:
+                    return EqualsNothing()
                 return result
             name, text = (str(part)[:LONGEST_TEXT] for part in reply)
             self.ending |= name in ("StopIteration", "StopAsyncIteration")
@@ -199,6 +212,7 @@ class Caller:
         """Make what the candidate did to its arguments happen to the tests' own. `returned`: whether the call also gave
         a result."""
         self.depends |= returned
+        self.silent |= not returned
         if self.applying:
             positional, named = arguments
             update(positional, tuple(changed[0]))
