@@ -185,9 +185,13 @@ def first_difference(made: Provenance, hashes: KnownHashes) -> Difference | None
 
 
 def changed_inputs(made: Provenance, hashes: KnownHashes) -> list[str]:
-    """The inputs whose content is not what the job read; one that is missing now is not among them."""
-    present = (name for name in made.inputs if Path(name).is_file())
-    return [name for name in present if hashes.sha256(Path(name)) != made.inputs[name]]
+    """The inputs whose content is not what the job read, and those that are gone: who deletes the folder of a result
+    wants it made again, with all that stands on it."""
+    changed = []
+    for name, expected in made.inputs.items():
+        if not Path(name).is_file() or hashes.sha256(Path(name)) != expected:
+            changed.append(name)
+    return changed
 
 
 class Index:

@@ -61,7 +61,11 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
         difference = first_difference(made, hashes)
         if difference:
             wrong.append(f"{path}: {difference}")
-        wrong += [f"{path}: it was made from another {name}" for name in changed_inputs(made, hashes)]
+        for name in changed_inputs(made, hashes):
+            if Path(name).is_file():
+                wrong.append(f"{path}: it was made from another {name}")
+            else:
+                wrong.append(f"{name}: missing; {path} says that a result was made from it")
     wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]
     for path, place in index.copies.items():
         wrong.append(f"{path.parent}: a copy of {place.parent}, which no run uses; move it out of the results")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.common.known_hashes import KnownHashes
 from scripts.evaluation.suites import scored_models
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
-from scripts.experiment.provenance import FOLDERS, Index, Provenance
+from scripts.experiment.provenance import FOLDERS, Index, Provenance, first_difference
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import further_models
@@ -183,7 +184,8 @@ def scored_outputs(view: ExperimentView) -> list[Path]:
 
 
 def check_made_with(experiment: Experiment, by_workflow: bool) -> dict[str, str]:
-    """Refuse results that were made with other settings than the experiment's, and all that they were made from.
+    """Refuse results that were made with other settings than the experiment's, or whose files are not those that their
+    jobs left, and all that they were made from.
 
     Args:
         by_workflow: whether each result must have its provenance; one that was made by hand has none.
@@ -201,7 +203,7 @@ def check_made_with(experiment: Experiment, by_workflow: bool) -> dict[str, str]
     makers = {}  # each file that a job made → its provenance file
     for path, made in index.jobs.items():
         makers |= dict.fromkeys(made.files, path)
-    codes, waiting = {}, list(map(str, scored_outputs(view)))
+    codes, waiting, hashes = {}, list(map(str, scored_outputs(view))), KnownHashes()
     while waiting:
         name = waiting.pop()
         path = makers.get(name)
@@ -213,10 +215,15 @@ def check_made_with(experiment: Experiment, by_workflow: bool) -> dict[str, str]
             continue
         made = index.jobs[path]
         check_job(made, Path(next(iter(made.outputs))), view)
+        gone = [file for file in made.files if not Path(file).is_file()]
+        wrong = f"{gone[0]} is missing" if gone else first_difference(made, hashes)
+        if wrong:
+            raise UserError(f"{wrong}, which is not what rule {made.rule} left: run the whole workflow, without -R")
         codes[str(path)] = f"{made.rule} {made.code}"
         for read, sha256 in made.inputs.items():
             maker = makers.get(read)
             if maker and index.jobs[maker].files[read] != sha256:
                 raise UserError(f"{name}: it was made from another {read} than the one there is; run the workflow")
             waiting.append(read)
+    hashes.save()
     return codes

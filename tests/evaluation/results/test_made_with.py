@@ -1,6 +1,8 @@
 """scripts/evaluation/results/inputs.py: no verdict stands on a result that other settings or other files made."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,9 @@ CODE, CHATS = (f"results/corpus/compose/{name}/manifest.json" for name in ("code
 
 
 def made(rule: str, output: str, settings: dict | list | None, *inputs: str, **params: object) -> None:
-    """Write the provenance of a job; what it read are outputs of others, whose hash is that of their name."""
+    """Write the output of a job, which is its name, and the provenance; what it read are outputs of others."""
+    Path(output).parent.mkdir(parents=True, exist_ok=True)
+    Path(output).write_text(output)
     written = {"code": repr("0" * 16)} | {name: repr(value) for name, value in params.items()}
     if settings is not None:
         written["settings"] = repr(settings if isinstance(settings, list) else json.dumps(settings))
@@ -96,6 +100,24 @@ def test_what_was_made_from_another_file_than_there_is_is_refused(experiment):
     output = {"results/training/train/sft/manifest.json": sha("results/training/train/sft/manifest.json")}
     write_provenance(Provenance("train", "", params, [], "", read, output, {}, {}, 0.0, 1.0))
     with pytest.raises(UserError, match=r"sft/manifest.json: it was made from another .*pretrain/manifest.json"):
+        check_made_with(experiment, by_workflow=True)
+
+
+SCORED = ["results/training/train/sft/manifest.json", "results/evaluation/qa/base/scores.json", TOKENIZER, SPLIT]
+
+
+@pytest.mark.parametrize("output", SCORED)
+@pytest.mark.parametrize("harm", ["changed", "deleted", "folder deleted"])
+def test_a_verdict_stands_on_the_content_that_was_made_and_on_nothing_else(experiment, output, harm):
+    path = Path(output)
+    if harm == "changed":
+        path.write_text(path.read_text().replace("results", "resulte"))
+    elif harm == "deleted":
+        path.unlink()
+    else:
+        shutil.rmtree(path.parent)
+    line = {"changed": "has another content", "deleted": "is missing"}.get(harm, "has no provenance")
+    with pytest.raises(UserError, match=f"{output}:? .*{line}.*run the"):
         check_made_with(experiment, by_workflow=True)
 
 
