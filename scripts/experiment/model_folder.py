@@ -216,6 +216,8 @@ def weight_map(folder: Path) -> dict[str, str]:
 def tensor_shapes(path: Path) -> dict[str, list[int]]:
     """Name → shape of the tensors in a file of safetensors, out of its header. Raises UserError: it is none, or cut
     short."""
+    if not path.is_file():  # a pipe would be waited for without end
+        raise UserError(f"training.base.model: {path}: not a regular file; copy it again")
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

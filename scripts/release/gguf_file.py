@@ -65,12 +65,14 @@ def steps(pre_tokenizer: dict) -> tuple[str, ...]:
 def check_gguf(config: dict, tokenizer: dict) -> None:
     """Check that llama.cpp can run a model, by its config.json and its tokenizer.json. Raises UserError: it is of
     another architecture, has layers without RoPE or a scaled one, or a tokenizer that llama.cpp does not know."""
-    kind, rope = config.get("model_type"), config.get("rope_parameters") or {}
+    kind = config.get("model_type")
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}  # the older name, as in Llama 3.1's
+    scaling = rope.get("rope_type", rope.get("type", "default"))
     converter = "run llama.cpp's own convert_hf_to_gguf.py on the released folder, or leave `gguf` out"
     if kind not in ARCHITECTURES:
         raise UserError(f"release.gguf: {kind}: only {', '.join(ARCHITECTURES)} are written here; {converter}")
-    if rope.get("rope_type", "default") != "default":
-        raise UserError(f"release.gguf: RoPE of type {rope['rope_type']} is not written here; {converter}")
+    if scaling != "default":
+        raise UserError(f"release.gguf: RoPE of type {scaling} is not written here; {converter}")
     model = tokenizer["model"]
     if model["type"] != "BPE" or steps(tokenizer["pre_tokenizer"] or {}) not in PRE_TOKENIZERS:
         raise UserError(

@@ -16,13 +16,14 @@ from safetensors import SafetensorError
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.common.files import new_folder_beside, publish_files
+from scripts.common.files import new_folder_beside, publish_files, read_json, write_json
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.common.options import command
 from scripts.experiment.model_folder import OURS, PATTERNS, Shape, check_weights, content_hash
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import write_chat_template
 from scripts.tokens.packing.gguf_base import gguf_file, write_folder
+from scripts.tokens.packing.tokenizer_files import TokenizerFiles
 
 ROPE_THETA = 1_000_000  # of a model from scratch, as of Qwen2's
 
@@ -63,6 +64,8 @@ def copy_or_download(model: str, revision: str | None, out: Path) -> None:
         if not (Path(model) / "config.json").is_file() or not any(path.suffix == ".safetensors" for path in files):
             raise UserError(f"training.base.model: {model} needs config.json and .safetensors weights")
         for path in files:
+            if not path.is_file():
+                raise UserError(f"training.base.model: {path}: not a regular file; copy it again")
             shutil.copyfile(path, out / path.name)
         return
     from huggingface_hub import snapshot_download
@@ -84,24 +87,28 @@ def copy_or_download(model: str, revision: str | None, out: Path) -> None:
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 
-def check_loads(folder: Path, name: str) -> None:
+def check_loads(folder: Path, name: str) -> bool:
     """Check that transformers loads the model in `folder`, with every weight that its config.json asks for.
 
     Args:
         name: `training.base.model`, for errors.
 
+    Returns:
+        Whether config.json was mended: it tied input and output embeddings, and the weights hold two different ones, as
+        a merge makes them. transformers loads both, but whatever reads the config alone would drop one.
+
     Raises:
-        UserError: the weights cannot be loaded, or some are missing, which transformers would fill with random numbers.
+        UserError: the weights cannot be loaded, some are missing, which transformers would fill with random numbers,
+            one is not finite, or the tokenizer has ids beyond the embeddings.
     """
-    import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
-    options = {"dtype": torch.bfloat16, "local_files_only": True, "output_loading_info": True}
+    options = {"dtype": "auto", "local_files_only": True, "output_loading_info": True}
     try:
-        _, found = AutoModelForCausalLM.from_pretrained(folder, **options)
+        model, found = AutoModelForCausalLM.from_pretrained(folder, **options)
     except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"training.base.model: {name}: transformers cannot load it: {first}") from error
@@ -111,6 +118,25 @@ def check_loads(folder: Path, name: str) -> None:
             f"training.base.model: {name}: {len(missing) + len(other)} weights are not those that its config.json asks"
             f" for, such as {(missing + other)[0]}; give the model its own files"
         )
+    for parameter, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise UserError(
+                f"training.base.model: {name}: {parameter} holds a number that is not finite; copy it again"
+            )
+    rows, ids = model.get_input_embeddings().weight.shape[0], TokenizerFiles(folder).vocab_size
+    if ids > rows:
+        raise UserError(
+            f"training.base.model: {name}: the tokenizer has ids up to {ids - 1}, the model embeddings of {rows}; give"
+            " the model its own tokenizer, or resize its embeddings"
+        )
+    tied = model.config.get_text_config().tie_word_embeddings
+    if not tied or model.get_output_embeddings().weight is model.get_input_embeddings().weight:
+        return False
+    write_json(folder / "config.json", read_json(folder / "config.json") | {"tie_word_embeddings": False})
+    logging.info(
+        f"base: {name} ties its embeddings by config.json, but its weights differ: they are untied from here on"
+    )
+    return True
 
 
 def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
@@ -143,10 +169,10 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
             convert_to_nope(new_folder, settings.no_rope_layers)
         if settings.chat_template:
             write_chat_template(settings.chat_template, new_folder)
-        if settings.no_rope_layers or settings.chat_template:
+        untied = check_loads(new_folder, settings.model)
+        if settings.no_rope_layers or settings.chat_template or untied:
             manifest = write_model_manifest(new_folder)
             digest = content_hash(manifest)
-        check_loads(new_folder, settings.model)
         publish_files(new_folder, out, last=NAME)
     logging.info(f"base: content {digest}")
     return manifest

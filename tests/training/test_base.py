@@ -1,6 +1,7 @@
 """scripts/training/base.py: from scratch by seed, from a folder by hash, from the hub only with a network."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file, write_jsonl
-from scripts.common.manifest import write_manifest
+from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.checks import check_base
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.training import Base
@@ -99,6 +100,25 @@ def lose_a_tensor(folder):
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
+def make_a_pipe(folder):
+    (folder / WEIGHTS).unlink()
+    os.mkfifo(folder / WEIGHTS)
+
+
+def put_a_nan(folder):
+    tensors = load_file(folder / WEIGHTS)
+    tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = float("nan")
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+
+
+def add_a_token(folder):
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    token = {"id": 9999, "content": "<new>", "special": True}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tokenizer["added_tokens"] = [*(tokenizer.get("added_tokens") or []), token | flags]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
 WEIGHTS = "model.safetensors"
 # what is done to a folder → what the line says, and whether it is said before the first job
 DAMAGED_BASES = {
@@ -116,6 +136,9 @@ DAMAGED_BASES = {
         "names no files",
         True,
     ),
+    "a pipe": (make_a_pipe, r"model\.safetensors: not a regular file; copy it again", True),
+    "a number that is none": (put_a_nan, r"layers\.1\.mlp\.up_proj\.weight holds a number that is not finite", False),
+    "ids beyond the embeddings": (add_a_token, r"the tokenizer has ids up to 9999, the model embeddings of \d+", False),
     "an unknown kind": (lambda f: edit_config(f, model_type="x"), "transformers cannot load it", False),
 }
 
@@ -138,6 +161,27 @@ def test_damaged_weights_of_a_folder_are_one_line_and_what_headers_show_comes_be
             check_base(folder_settings(tmp_path / "model"), "training.base")
     else:
         check_base(folder_settings(tmp_path / "model"), "training.base")
+
+
+def test_a_base_that_is_tied_by_config_and_not_by_its_weights_is_untied_and_says_so(origin, tmp_path, caplog):
+    caplog.set_level("INFO")
+    copy = shutil.copytree(origin, tmp_path / "merged")
+    tensors = load_file(copy / WEIGHTS)
+    head = tensors["model.embed_tokens.weight"] + 1
+    save_file(tensors | {"lm_head.weight": head}, copy / WEIGHTS, {"format": "pt"})
+    assert json.loads((copy / "config.json").read_text())["tie_word_embeddings"]
+    base(folder_settings(copy), 0, tmp_path, tmp_path / "out")
+    assert json.loads((tmp_path / "out/config.json").read_text())["tie_word_embeddings"] is False
+    assert "its weights differ: they are untied" in caplog.text
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert torch.equal(model.lm_head.weight, head)
+    read_manifest(tmp_path / "out")
+    # the same weights twice are one
+    save_file(
+        tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"].clone()}, copy / WEIGHTS, {"format": "pt"}
+    )
+    base(folder_settings(copy), 0, tmp_path, tmp_path / "twice")
+    assert json.loads((tmp_path / "twice/config.json").read_text())["tie_word_embeddings"] is True
 
 
 def test_without_a_network_a_model_of_the_hub_is_a_one_line_error(tmp_path, monkeypatch):

@@ -253,6 +253,7 @@ def test_a_copy_in_an_empty_folder_is_verified_without_any_results(released, tmp
             "release.gguf: gemma3: only llama, qwen2, qwen3 are written here; run llama.cpp's",
         ),
         ({"rope_parameters": {"rope_type": "yarn"}}, {}, "release.gguf: RoPE of type yarn is not written here"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "linear"}}, {}, "release.gguf: RoPE of type linear is not"),
         ({}, {"pre_tokenizer": {"type": "Whitespace"}}, "release.gguf: llama.cpp does not know this tokenizer"),
         ({}, {"model": {"type": "Unigram"}}, "release.gguf: llama.cpp does not know this tokenizer"),
     ],
