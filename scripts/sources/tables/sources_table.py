@@ -8,6 +8,7 @@ import csv
 import hashlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -69,18 +70,44 @@ def sources_of(experiment: Experiment) -> list[Source]:
     return []
 
 
+# What publishing and `make docs` commit: pointers to data and results, and pages. No source of code lies there.
+PUBLISHED = ("data", ".dvc", "results", "docs")
+
+
+def newest_change(repository: Path, checkout: Path, head: str) -> str:
+    """The newest commit up to `head` that changed more than what publishing commits; `head` where that is not known.
+
+    Results of a checkout's own code would be stale as soon as they are published if the pin were that commit.
+
+    Args:
+        repository: an empty one, which reads the objects of the checkout's.
+    """
+    own = checkout / ".git"
+    if not (own / "objects").is_dir():  # a worktree, or a bare repository
+        return head
+    (repository / "objects/info/alternates").write_text(f"{own / 'objects'}\n")
+    if (own / "shallow").is_file():
+        shutil.copyfile(own / "shallow", repository / "shallow")
+    others = [f":(exclude,top){name}" for name in PUBLISHED]
+    found = run_git(repository, "log", "-1", "--format=%H", head, "--", ":(top)", *others).stdout.strip()
+    return found or head
+
+
 def commit_at_head(location: str) -> str:
-    """The commit that is checked out in a repository of this machine, as it was when the workflow started.
+    """The commit that is checked out in a repository of this machine, as it was when the workflow started; of the
+    checkout that runs here itself, the newest that changed more than what publishing commits.
 
     It is kept in an environment variable, as each job reads the table again and a user may commit meanwhile."""
     variable = f"STAGECRAFT_HEAD_{hashlib.sha256(location.encode()).hexdigest()[:16]}"
     if variable not in os.environ:
         with tempfile.TemporaryDirectory() as work:
             repository = empty_repository(Path(work))
-            listed = run_git(repository, "ls-remote", "--", str(Path(location).resolve()), "HEAD").stdout
-        if not listed:
-            raise UserError(f"pin HEAD: {location}: no git repository with a commit here; name a commit of its own")
-        os.environ[variable] = listed.split()[0]
+            place = Path(location).resolve()
+            listed = run_git(repository, "ls-remote", "--", str(place), "HEAD").stdout
+            if not listed:
+                raise UserError(f"pin HEAD: {location}: no git repository with a commit here; name a commit of its own")
+            head = listed.split()[0]
+            os.environ[variable] = newest_change(repository, place, head) if place == Path.cwd().resolve() else head
     return os.environ[variable]
 
 

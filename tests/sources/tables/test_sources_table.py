@@ -1,5 +1,6 @@
 """The sources table: what is read, what is refused and with which line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,39 @@ def test_head_of_what_is_no_repository_is_one_line(tmp_path):
         read_sources(table_at_head(tmp_path, tmp_path / "nowhere"))
     with pytest.raises(UserError, match=r"t.tsv: line 2: pin: 'HEAD'"):
         read_sources(table_at_head(tmp_path, tmp_path, "path"))
+
+
+def test_what_publishing_commits_moves_the_pin_of_the_checkout_itself_not(tmp_path, monkeypatch):
+    repository = tmp_path / "repository"
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+
+    def commit(name: str) -> str:
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(name)
+        subprocess.run([*git, "add", "-f", "."], check=True)
+        subprocess.run([*git, "commit", "-qm", name], check=True)
+        return subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+
+    def pin(location) -> str:
+        for name in [name for name in os.environ if name.startswith("STAGECRAFT_HEAD_")]:
+            monkeypatch.delenv(name)
+        return read_sources(table_at_head(tmp_path, location))[0].pin
+
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    monkeypatch.chdir(repository)
+    code = commit("scripts/a.py")
+    assert pin(".") == code
+    for name in ("data/results.dvc", "data/raw/x.dvc", ".dvc/config", "docs/a.md"):
+        newest = commit(name)
+        assert pin(".") == code
+        monkeypatch.chdir("/")
+        assert pin(repository) == newest  # of another repository all commits count
+        monkeypatch.chdir(repository)
+    assert pin(".") != commit("scripts/data/b.py") and pin(".") != code
+    # a shallow clone, of which the newest commit is known alone
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{repository}", str(tmp_path / "clone")], check=True)
+    monkeypatch.chdir(tmp_path / "clone")
+    assert len(pin(".")) == 40
 
 
 def test_reading_the_table_loads_no_heavy_module():
