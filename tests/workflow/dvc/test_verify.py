@@ -85,3 +85,17 @@ def test_missing_files_and_files_that_nothing_made_are_named(checkout):
     wrong = verify(FOLDERS, print).wrong
     assert any("results/training/first/metrics.json is missing" in line for line in wrong)
     assert "results/training/extra.json: no provenance lists it" in wrong
+
+
+def test_a_dataset_named_code_holds_no_records_of_code(checkout):
+    folder = checkout / "results/corpus/compose/code"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    assert not any("not what was written" in line for line in verify(FOLDERS, print).wrong)
+
+
+@pytest.mark.parametrize("folder", ["results/training/first", "results/corpus/filter/beta"])
+def test_a_deleted_folder_is_made_again_and_until_then_named(checkout, folder):
+    shutil.rmtree(checkout / folder)
+    assert any(line.startswith(f"{folder}/") and "missing" in line for line in verify(FOLDERS, print).wrong)
+    assert checkout.planned()
