@@ -37,8 +37,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "scripts"
 KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
 
-# what these do is seen on the terminal alone: log lines, and errors as one line; or they read options, which are params
-FOR_READERS = {"scripts.common.cli", "scripts.common.disk", "scripts.common.errors", "scripts.common.options"}
+# what these do is seen on the terminal alone: log lines, and errors as one line
+FOR_READERS = {"scripts.common.cli", "scripts.common.disk", "scripts.common.errors"}
 FOR_READERS |= {"scripts.common.progress"}
 LISTING = "constants_in"  # takes one constant of each module of a package: scripts/common/discovery.py
 WORD = re.compile(r"[A-Za-z]\w*")

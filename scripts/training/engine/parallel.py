@@ -12,7 +12,6 @@ Called in this order by scripts/training/train.py:
 """
 
 import fcntl
-import json
 import logging
 import os
 import re
@@ -34,6 +33,7 @@ from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_h
 
 from scripts.common.errors import MachineFault, UserError
 from scripts.experiment.settings.machine import Machine
+from scripts.training.planning.checks import check_deepspeed
 
 lock_files: list[TextIO] = []  # open for as long as this process lives
 
@@ -68,9 +68,6 @@ def log_missing_builds(names: Iterable[str]) -> None:
     for name in names:
         if not any(build_root().glob(f"**/{name}.so")):
             logging.info(f"DeepSpeed compiles {name} into {build_root()}, once on this machine: one to three minutes")
-
-
-SETTINGS = Path("config/deepspeed")
 
 
 def world_size() -> int:
@@ -124,7 +121,7 @@ def barrier_and_destroy() -> None:
 
 def deepspeed_settings(machine: Machine) -> dict:
     """config/deepspeed/{sharding}.json, with the machine file's `offload`."""
-    settings = json.loads((SETTINGS / f"{machine.sharding}.json").read_text())
+    settings = check_deepspeed(machine.sharding)
     if machine.offload:
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": machine.gpus > 0}
     return settings

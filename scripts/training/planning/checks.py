@@ -4,11 +4,40 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.common.files import read_json
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.parameters import parameter_names
+
+DEEPSPEED = Path("config/deepspeed")
+# What a file of DeepSpeed's may hold: how memory and messages are divided, which changes no number. All else that changes
+# one comes from the experiment, so that it counts in fingerprints and provenance.
+COMMUNICATION = {
+    *("stage", "overlap_comm", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "allgather_partitions"),
+    *("allgather_bucket_size", "round_robin_gradients", "sub_group_size", "stage3_prefetch_bucket_size"),
+    *("stage3_param_persistence_threshold", "stage3_max_live_parameters", "stage3_max_reuse_distance"),
+    "stage3_gather_16bit_weights_on_model_save",
+}
+SHOWN = {"steps_per_print", "wall_clock_breakdown", "comms_logger", "flops_profiler"}
+
+
+def check_deepspeed(sharding: str) -> dict:
+    """The content of config/deepspeed/{sharding}.json. Raises UserError: it is no JSON object, or sets what an
+    experiment decides."""
+    path = DEEPSPEED / f"{sharding}.json"
+    settings = read_json(path)
+    for key, value in settings.items():
+        if key == "zero_optimization":
+            unknown = sorted(value.keys() - COMMUNICATION)
+            if unknown:
+                raise UserError(
+                    f"{path}: zero_optimization.{unknown[0]}: not here; known: {', '.join(sorted(COMMUNICATION))}"
+                )
+        elif key not in SHOWN and value not in ("auto", {"enabled": "auto"}):
+            raise UserError(f'{path}: {key}: must be "auto", as the experiment decides what changes a number')
+    return settings
 
 
 def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
@@ -22,6 +51,8 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
         raise UserError(f"machine: offload needs `sharding` zero2 or zero3, not {machine.sharding}")
     if machine.sharding in ("none", "auto"):
         return
+    if machine.sharding.startswith("zero"):
+        check_deepspeed(machine.sharding)
     key, remedy = f"training.train.{name}", "use `sharding: none` in the machine file"
     if settings.quantize != "none":
         raise UserError(f"{key}.quantize: quantized weights cannot be sharded; {remedy}")
