@@ -8,12 +8,13 @@ from scripts.common.files import read_json
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.record import check_name
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.parameters import parameter_names
 
-DEEPSPEED = Path("config/deepspeed")
-# What a file of DeepSpeed's may hold: how memory and messages are divided, which changes no number. All else that changes
-# one comes from the experiment, so that it counts in fingerprints and provenance.
+DEEPSPEED = Path(__file__).parents[3] / "config/deepspeed"
+# What a file of DeepSpeed's may hold: how memory and messages are divided, which changes no number. All else comes from
+# the experiment, so that it counts in fingerprints and provenance.
 COMMUNICATION = {
     *("stage", "overlap_comm", "contiguous_gradients", "reduce_scatter", "reduce_bucket_size", "allgather_partitions"),
     *("allgather_bucket_size", "round_robin_gradients", "sub_group_size", "stage3_prefetch_bucket_size"),
@@ -30,11 +31,8 @@ def check_deepspeed(sharding: str) -> dict:
     settings = read_json(path)
     for key, value in settings.items():
         if key == "zero_optimization":
-            unknown = sorted(value.keys() - COMMUNICATION)
-            if unknown:
-                raise UserError(
-                    f"{path}: zero_optimization.{unknown[0]}: not here; known: {', '.join(sorted(COMMUNICATION))}"
-                )
+            for name in value:
+                check_name(f"{path}: zero_optimization", name, sorted(COMMUNICATION))
         elif key not in SHOWN and value not in ("auto", {"enabled": "auto"}):
             raise UserError(f'{path}: {key}: must be "auto", as the experiment decides what changes a number')
     return settings

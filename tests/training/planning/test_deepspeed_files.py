@@ -19,7 +19,10 @@ def test_the_shipped_files_are_read(sharding):
         ({"gradient_clipping": 0.1}, 'zero2.json: gradient_clipping: must be "auto"'),
         ({"data_types": {"grad_accum_dtype": "bf16"}}, 'zero2.json: data_types: must be "auto"'),
         ({"bf16": {"enabled": True}}, 'zero2.json: bf16: must be "auto"'),
-        ({"zero_optimization": {"stage": 2, "offload_optimizer": {}}}, "zero_optimization.offload_optimizer: not here"),
+        (
+            {"zero_optimization": {"stage": 2, "offload_optimizer": {}}},
+            "zero2.json: zero_optimization: no 'offload_optimizer' here",
+        ),
     ],
 )
 def test_what_changes_a_number_is_one_line(tmp_path, monkeypatch, change, line):
