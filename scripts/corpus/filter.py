@@ -92,7 +92,7 @@ def accept(
     """
     if language is None:
         raise Dropped("extension", extension_of(path))
-    check_path(path, {name.lower() for name in settings.excluded_folders})
+    check_path(path, settings.unread_folders)
     if content is None:
         raise Dropped("size", f"{size} bytes")
     raw, text, encoding = decode_or_convert(bytes(content), settings.encodings)

@@ -65,9 +65,12 @@ class Filter(Record):
         " each, or `c_or_cpp`, with which the content decides.",
     )
     excluded_folders: list[str] = Field(
-        EXCLUDED,
-        description="Names of folders, at any depth and in upper or lower case, that are not read: tools' own, and code"
-        " of others (linguist).",
+        [],
+        description="Names of folders, at any depth and in upper or lower case, that are not read, beside those of"
+        " tools and of others' code (linguist), such as `.venv`, `vendor` and `third_party`.",
+    )
+    only_excluded_folders: list[str] | None = Field(
+        None, description="In place of all names that are known and of `excluded_folders`: `[]` reads every folder."
     )
     max_bytes: int = Field(1_000_000, ge=1, description="Files of this size or larger are dropped (bytes).")
     licences: Annotated[list[Text], Unique, Field(min_length=1)] | None = Field(
@@ -100,6 +103,14 @@ class Filter(Record):
     def language_by_ending(self) -> dict[str, str]:
         """Extension, or whole name of a file → its language, or `c_or_cpp`."""
         return self.extensions or extensions_of(self.languages)
+
+    @property
+    def unread_folders(self) -> set[str]:
+        """The names of folders that are not read, in lower case."""
+        names = [*EXCLUDED, *self.excluded_folders]
+        if self.only_excluded_folders is not None:
+            names = self.only_excluded_folders
+        return {name.lower() for name in names}
 
     def read_languages(self) -> set[str]:
         """The languages whose files are read."""

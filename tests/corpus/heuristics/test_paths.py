@@ -4,7 +4,7 @@ import pytest
 
 from scripts.corpus.heuristics.paths import check_path
 from scripts.corpus.heuristics.quality import Dropped
-from scripts.experiment.settings.corpus import EXCLUDED
+from scripts.experiment.settings.corpus import EXCLUDED, Filter
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,12 @@ def test_a_path_is_dropped_for_the_expected_reason(path, reason):
         assert drop.reason == reason
     else:
         assert reason is None
+
+
+def test_a_list_of_folders_adds_to_those_that_are_known_and_another_word_replaces_them():
+    added = Filter(excluded_folders=["Examples"])
+    assert "third_party" in added.unread_folders and "examples" in added.unread_folders
+    assert Filter(only_excluded_folders=["Examples"]).unread_folders == {"examples"}
+    assert Filter(excluded_folders=["a"], only_excluded_folders=[]).unread_folders == set()
+    with pytest.raises(Dropped):
+        check_path("third_party/x/a.py", added.unread_folders)

@@ -21,7 +21,7 @@ def test_the_shipped_files_are_read(sharding):
         ({"bf16": {"enabled": True}}, 'zero2.json: bf16: must be "auto"'),
         (
             {"zero_optimization": {"stage": 2, "offload_optimizer": {}}},
-            "zero2.json: zero_optimization: no 'offload_optimizer' here",
+            "no 'offload_optimizer' here",
         ),
     ],
 )
