@@ -5,7 +5,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.evaluation.suites import configured, problem_files, scored_datasets, suites_of
 from scripts.evaluation.suites.latency import METRICS as TIMED
-from scripts.experiment.model_folder import check_shape, check_weights
+from scripts.experiment.model_folder import check_shape, check_weights, read_object
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 from scripts.experiment.settings.experiment import Experiment
@@ -199,6 +199,12 @@ def check_base(base: Base, key: str) -> None:
             raise UserError(f"{key}.revision: required with a hub model (a commit of 40 hex digits)")
     elif (Path(base.model) / "config.json").is_file():  # without one rule `base` says what is missing
         check_weights(Path(base.model))
+        config = read_object(Path(base.model) / "config.json")
+        for name, value in (base.shape or {}).items():
+            if name in config and config[name] != value:
+                raise UserError(
+                    f"{key}.shape.{name}: {value}, but {base.model}/config.json says {config[name]}; leave `shape` out"
+                )
 
 
 def check_origins(stage: str, stages: dict[str, Stage], name: str) -> None:

@@ -163,6 +163,12 @@ def test_damaged_weights_of_a_folder_are_one_line_and_what_headers_show_comes_be
         check_base(folder_settings(tmp_path / "model"), "training.base")
 
 
+def test_a_shape_beside_a_base_that_says_otherwise_is_refused(origin):
+    check_base(folder_settings(origin, shape=SHAPE), "training.base")
+    with pytest.raises(UserError, match=r"training\.base\.shape\.hidden_size: 64, but .*config\.json says 32; leave"):
+        check_base(folder_settings(origin, shape=SHAPE | {"hidden_size": 64}), "training.base")
+
+
 def test_a_base_that_is_tied_by_config_and_not_by_its_weights_is_untied_and_says_so(origin, tmp_path, caplog):
     caplog.set_level("INFO")
     copy = shutil.copytree(origin, tmp_path / "merged")

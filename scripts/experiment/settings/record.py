@@ -79,7 +79,14 @@ def check_name(key: str, value: str, names: Iterable[str]) -> None:
     raise UserError(f"{key}: no {value!r} here; known: {shown}")
 
 
-Number = Annotated[int | float, BeforeValidator(number_from_text)]
+def shortest(value: int | float) -> int | float:
+    """`0.0` and `0` are one value: written as one, so that the other way of writing it reruns nothing."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+Number = Annotated[int | float, BeforeValidator(number_from_text), AfterValidator(shortest)]
 
 
 def whole_or_share(value: float) -> float:
