@@ -49,7 +49,7 @@ from scripts.experiment.settings.corpus import Filter
 from scripts.experiment.settings.record import to_json
 from scripts.languages import BY_CONTENT
 from scripts.licences.expressions import UNKNOWN, permissive
-from scripts.licences.recognition import header_licence
+from scripts.licences.recognition import header_licence, tagged_licence
 
 WORDS = 10  # of a sequence that a document must not share with a problem of a benchmark
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
@@ -142,8 +142,12 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     return check
 
 
+ATTRIBUTES = {"linguist-generated": "generated", "linguist-vendored": "folder"}  # → the reason of the reject
+
+
 def licence_of(raw: bytes, path: str, licence: str, folders: FolderLicences, settings: Filter) -> str:
-    """The licence of a file: that of its header, else of a licence file in a folder around it, else of its source.
+    """The licence of a file, by the nearest statement: a file of this name and `.license`, its own header or tag, what
+    REUSE's tables say, a licence file in a folder around it, its source.
 
     Args:
         licence: of the source by the sources table; if NOASSERTION, the archive's own licence file says it.
@@ -153,7 +157,9 @@ def licence_of(raw: bytes, path: str, licence: str, folders: FolderLicences, set
     """
     if licence.upper() == UNKNOWN and folders.root:
         licence = folders.root
-    expression = header_licence(raw) or folders.below_root(path) or licence
+    declared = folders.declared
+    own = declared.beside.get(path) or header_licence(raw) or tagged_licence(raw)
+    expression = own or declared.licence(path) or folders.below_root(path) or licence
     if settings.licences is not None and not permissive(expression, {name.lower() for name in settings.licences}):
         raise Dropped("licence_unknown" if expression.upper() == UNKNOWN else "licence", expression)
     return expression
@@ -204,6 +210,9 @@ def filter_archive(
     for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
         language = language_of(path, content, settings)
         try:
+            attribute = folders.declared.attribute(path)
+            if attribute and language:
+                raise Dropped(ATTRIBUTES[attribute], f".gitattributes says {attribute}")
             raw, text, encoding = accept(path, language, size, content, settings)
             file_licence = licence_of(raw, path, licence, folders, settings)
             check_contamination(text)

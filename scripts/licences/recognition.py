@@ -332,3 +332,17 @@ def header_licence(raw: bytes) -> str | None:
     # what else a header says about its file differs between the files of a repository
     paragraphs = [paragraph for paragraph in BLANK.split(header) if PART.search(paragraph)]
     return licence_in(b"\n\n".join(paragraphs).decode())
+
+
+# a comment that holds nothing but the tag, wherever in the file: code that handles such tags has them in strings
+TAG_LINE = re.compile(
+    rb"^[ \t]*(?:#|//|/?\*|--|;|%|<!--|\"\"\"|dnl)[ \t#/*;%-]*(SPDX-License-Identifier:.*)$", re.MULTILINE
+)
+
+
+def tagged_licence(raw: bytes) -> str | None:
+    """The SPDX expression of the tag in a comment of its own, anywhere in a file, as REUSE allows."""
+    if b"SPDX-License-Identifier" not in raw:
+        return None
+    tags = [match[1].decode("utf-8", "replace") for match in TAG_LINE.finditer(raw)]
+    return licence_in("\n".join(tags)) if tags else None

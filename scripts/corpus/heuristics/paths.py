@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from scripts.corpus.formats.tar_reader import first_look
+from scripts.corpus.heuristics.declarations import Declarations, is_declaration
 from scripts.corpus.heuristics.quality import Dropped
 from scripts.languages import paths
 from scripts.licences.expressions import UNKNOWN
@@ -58,10 +59,14 @@ MOST_BYTES = 1 << 16
 
 
 class FolderLicences:
-    """Licences by folder. Several in one are joined by OR if the files' names say which is which, else by AND."""
+    """Licences by folder. Several in one are joined by OR if the files' names say which is which, else by AND.
 
-    def __init__(self, texts: dict[str, dict[str, str]]):
-        self.licences = {}
+    Attributes:
+        declared: what the archive declares of its files in other ways.
+    """
+
+    def __init__(self, texts: dict[str, dict[str, str]], declared: Declarations):
+        self.licences, self.declared = {}, declared
         for folder, by_name in texts.items():
             found = [licence_of_file(text) for _, text in sorted(by_name.items())]
             found = list(dict.fromkeys(licence for licence in found if licence))
@@ -75,12 +80,14 @@ class FolderLicences:
     @classmethod
     def of(cls, archive: Path) -> "FolderLicences":
         """Those of an archive."""
-        texts = defaultdict(dict)
+        texts, declarations = defaultdict(dict), {}
         for path, _, content in first_look(archive, MOST_BYTES):
             folder, _, name = path.rpartition("/")
             if content and LICENCE_FILE.fullmatch(name) and not NO_TEXT.search(name):
                 texts[folder][name] = bytes(content).decode("utf-8", "replace")
-        return cls(texts)
+            elif content and is_declaration(path):
+                declarations[path] = bytes(content).decode("utf-8", "replace")
+        return cls(texts, Declarations.of(declarations))
 
     def below_root(self, path: str) -> str | None:
         """The licence of the nearest folder around a file that has one, but for the root."""
