@@ -25,6 +25,8 @@ LABELS = ("label", "kto_tag")  # whether the answer is desired
 # by which other tools leave an answer, or a whole chat, out of the loss: where it is false, and where it is true
 TRAINED = ("weight", "train", "training", "trainable", "train_on_turn", "loss", "loss_scale", "loss_mask")
 MASKED = ("mask", "masked")
+# by which others weigh a whole chat, or each of its messages: here a chat counts once, and each of its answers
+WEIGHTS = ("weight", "weights", "sample_weight", "loss_weight", "loss_scale", "loss_mask")
 BESIDE = (*TOOLS, *MEDIA, *LABELS, *TRAINED, *MASKED)
 NO_TOOLS = ("", "[]", "{}", "null")  # tools as JSON text
 WITHOUT_TOOLS = "tool calls are not trained on; leave such chats out, or write them as text"
@@ -64,6 +66,12 @@ def messages_in(record: object, place: str, columns: Mapping[str, str] | None = 
     if isinstance(record, dict):
         check_beside(record, place)
     messages = messages_of(fields, place)
+    if isinstance(record, dict) and record.get("chosen") and "chosen" not in columns.values():
+        last = messages[-1] if messages else None
+        if isinstance(last, dict) and role_of(last) == "user":
+            raise BadRecord(
+                "ranking", f"{place}: `chosen` answers the last question, and is not read; write it into the messages"
+            )
     if not columns.keys() & {"role", "content"}:
         return messages
     return [{**message, **renamed(message, columns)} if isinstance(message, dict) else message for message in messages]
@@ -88,6 +96,11 @@ def check_beside(record: dict, place: str) -> None:
             raise BadRecord(
                 "undesired_answer", f"{place}: `{key}: {record[key]}`: an undesired answer is not trained on"
             )
+    for key in WEIGHTS:
+        if weighs(record.get(key)):
+            raise BadRecord(
+                "weighted", f"{place}: `{key}: {str(record[key])[:40]}`: a chat counts once, and each answer whole"
+            )
     key = untrained_key(record)
     if key:
         raise BadRecord("untrained_answer", f"{place}: `{key}: {record[key]}`: the chat is marked as not to train on")
@@ -98,7 +111,27 @@ def untrained_key(fields: dict) -> str | None:
     for key in TRAINED:
         if key in fields and is_false(fields[key]):
             return key
-    return next((key for key in MASKED if fields.get(key) and not is_false(fields[key])), None)
+    for key in MASKED:
+        value = fields.get(key)
+        if not value or is_false(value):
+            continue
+        role = role_of({"role": value})  # NeMo names the role that is not trained on
+        if role not in ("user", "system"):
+            return key
+    return None
+
+
+def weighs(value: object) -> bool:
+    """Whether a weight is more than yes or no: of a chat another number than 0 and 1, of its messages one that is not
+    1."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return False
+    if isinstance(value, list):
+        return any(part != 1 for part in value)
+    return isinstance(value, int | float) and value not in (0, 1)
 
 
 def is_false(value: object) -> bool:
