@@ -257,6 +257,9 @@ def encode_to_spool(
             names.write(str(record["id"]).replace("\n", "\\n").encode() + b"\n")
         progress.add(len(units.tokens))
     progress.end()
+    if encoder.spelled_controls:
+        logging.info(f"{label}: {encoder.spelled_controls:,} chats spell a control token in a message: it stays text")
+        encoder.spelled_controls = 0
     spool.flush()
     seed = int.from_bytes(digest.digest()[:4])
     return SpooledSplit(np.concatenate(lengths), np.concatenate(documents), counts, seed)

@@ -53,6 +53,7 @@ class Encoder:
         pad: id of the token that fills a row.
         vocab_size: the largest id + 1.
         chats: the chat template.
+        spelled_controls: how many chats so far spell a control token in a message, where it stays text.
 
     Raises:
         UserError: the tokenizers library cannot load the folder's tokenizer.json, or no file names an end token.
@@ -66,6 +67,7 @@ class Encoder:
         self.engine = TextEngine(self.files)
         self.lead = self.files.lead
         self.chats = ChatTemplate(self.files)
+        self.spelled_controls = 0
 
     @cached_property
     def infill(self) -> tuple[int, int, int, int]:
@@ -189,6 +191,8 @@ class _Batch:
             raise UserError(
                 f"{excerpt(example)}: `messages` must be a list of role ({', '.join(ROLES)}) and content (string)"
             )
+        if any(token in content for token in self.encoder.controls for content in contents):
+            self.encoder.spelled_controls += 1
         layout, strips = self.encoder.chats.layout(roles), self.encoder.files.strips
         for number, part in enumerate(layout):
             if isinstance(part, int):

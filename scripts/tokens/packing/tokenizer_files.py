@@ -33,8 +33,14 @@ FIM = (
 INFILL_END = "▁<EOT>"  # with which CodeLlama ends a middle
 NAMES = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
 
-# Added tokens that stand for text, as in Gemma and GPT-NeoX: runs of blanks, words, HTML tags. All others that are in
-# brackets of some kind are controls, special or not: Qwen2.5's `<tool_call>` and `<|fim_prefix|>` are not special.
+# what frames files and tool calls in models of Qwen2.5's and StarCoder's kind; not special in Qwen2.5
+FRAMES = ("<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|file_separator|>", "<fim_pad>", "<file_sep>")
+FRAMES += ("<repo_name>", "<tool_call>", "</tool_call>")
+RESERVED = {*(token for tokens in FIM for token in tokens), *FRAMES}
+
+# Added tokens that stand for text: runs of blanks, words and HTML tags, as in Gemma and GPT-NeoX; and whatever else is
+# not special, as a user's own `<entity>` or `[CITE]`, unless it is in brackets and the chat template writes it, or it
+# frames files or tool calls.
 BRACKETED = re.compile(r"[▁ ]?[<\[|｜{].*[>\]|｜}]", re.DOTALL)
 HTML = re.compile(
     r"</?(table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|a|b|i|u|s|sub|sup|code|html|body|img|span"
@@ -49,10 +55,12 @@ def is_byte(token: dict) -> bool:
     return BYTE.fullmatch(token["content"]) is not None
 
 
-def is_text(token: dict) -> bool:
-    """Whether an added token is a piece of text, which a source file may hold."""
+def is_text(token: dict, template: str) -> bool:
+    """Whether an added token is a piece of text, which a source file or a chat may hold. `template`: for chats."""
     content = token["content"]
-    return not token.get("special") and (HTML.fullmatch(content) is not None or not BRACKETED.fullmatch(content))
+    if token.get("special") or content in RESERVED:
+        return False
+    return HTML.fullmatch(content) is not None or not BRACKETED.fullmatch(content) or content not in template
 
 
 class Strips(NamedTuple):
@@ -95,7 +103,7 @@ class TokenizerFiles:
             self.vocabulary.update({token["content"]: token["id"] for token in self.added})
             self.vocab_size = 1 + max(self.vocabulary.values())
             self.names = self.named()
-            self.controls = {token["content"]: token["id"] for token in self.added if not is_text(token)}
+            self.controls = {token["content"]: token["id"] for token in self.added if not is_text(token, self.template)}
             self.unknown = self.vocabulary.get(model.get("unk_token"), model.get("unk_id"))
             named = [token for token, number in self.vocabulary.items() if number == self.unknown]
             named += self.names.values()
@@ -116,6 +124,14 @@ class TokenizerFiles:
     @cached_property
     def config(self) -> dict:
         return self.read("tokenizer_config.json")
+
+    @cached_property
+    def template(self) -> str:
+        """The text of the chat templates of the folder's files; empty without any."""
+        path = self.folder / "chat_template.jinja"
+        if path.is_file():
+            return path.read_text(encoding="utf-8", errors="replace")
+        return json.dumps(self.config.get("chat_template") or "", ensure_ascii=False)
 
     def named(self) -> dict[str, str]:
         """The tokens that the folder's files name: tokenizer_config.json first, the model's own ids last."""

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
@@ -106,6 +106,27 @@ def test_chats_are_the_librarys_ids_of_the_rendered_template_and_the_answers_are
     assert len(written) == len(answers) and not turn
     for text, answer in zip(written, answers, strict=True):
         assert text.strip(" ") == answer.replace("▁", " ").strip(" ") or answer.endswith(text)
+
+
+OWN = ["<entity>", "</entity>", "[CITE]", "{{slot}}", "<think>", "<|user_info|>", "<<ref>>", "[[1]]", "|||mail|||"]
+
+
+@pytest.mark.parametrize("name", ["llama2", "mistral", "phi3", "gemma"])
+def test_tokens_that_a_tokenizer_adds_for_text_are_one_id_in_chats_and_texts_as_at_inference(folders, name, tmp_path):
+    folder = shutil.copytree(folders[name], tmp_path / "model")
+    own = library(folder)
+    own.add_tokens([AddedToken(token, special=False, normalized=False) for token in OWN])
+    own.save(str(folder / "tokenizer.json"))
+    encoder, kind = Encoder(folder), kinds.kinds()[name]
+    text = "See " + " and ".join(OWN) + "."
+    messages = [{"role": "user", "content": f"Who wrote {text}"}, {"role": "assistant", "content": text}]
+    rendered = environment_of(kind.config).from_string(kind.chat).render(messages=messages)
+    encoded = encoder.encode([{"messages": messages}])
+    assert encoded.ids.tolist() == own.encode(rendered, add_special_tokens=False).ids
+    for token in OWN:
+        assert encoded.ids.tolist().count(own.token_to_id(token)) == 2
+        assert own.token_to_id(token) in encoder.encode([{"text": f"x {token} y"}]).ids
+        assert encoder.decode([own.token_to_id(token)]) == token
 
 
 @pytest.mark.parametrize("name", ["llama2", "mistral", "phi3", "gemma"])
