@@ -35,6 +35,19 @@ MARKED = re.compile(
     r"|<code\b[^>]*>(?:\n(.*?)|((?:import|from|def|class|#include)\b.*?))</code>"
     r"|\[PYTHON\]\n?(.*?)\[/PYTHON\]"
 )
+# MBPP's own prompt ends in `[BEGIN]`; the answer goes on, or repeats it, and ends in `[DONE]`
+MBPP_MARKS = re.compile(r"(?s)\A(?:.*?^[ \t]*\[BEGIN\][ \t]*$\n?)?(.*?)(?:^[ \t]*)?\[DONE\]", re.M)
+# Marks between which models think before they answer; one that is not closed has not been answered.
+THINKING = [
+    (r"<(?:seed:)?think(?:ing)?>", r"</(?:seed:)?think(?:ing)?>"),
+    (r"<reasoning>", r"</reasoning>"),
+    (r"<thought>", r"</thought>"),
+    (r"\[THINK\]", r"\[/THINK\]"),
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    # harmony's channels, with their control tokens or, as decoded, without
+    (r"<\|channel\|>analysis<\|message\|>", r"<\|channel\|>final<\|message\|>"),
+    (r"analysis(?=[A-Z])", r"assistantfinal"),
+]
 # the first line of a part of Python, as far as its first word tells
 STATEMENT = re.compile(
     r"(?m)^[ \t]*(?:(?:import|from|def|class|async|for|while|if|with|try|print)\b|@\w|[A-Za-z_][^\n=]*=[^=\n])"
@@ -125,13 +138,30 @@ def until_marks(lines: list[str], marks: str) -> list[str]:
     return lines
 
 
+def without_thinking(answer: str) -> str:
+    """The answer behind what a reasoning model thinks; empty where it has not ended thinking.
+
+    A template may have opened the thinking in the prompt, so a mark that only closes it counts, too.
+    """
+    for opening, closing in THINKING:
+        ends = [mark.end() for mark in re.finditer(closing, answer)]
+        if re.match(rf"\s*{opening}", answer) and not ends:
+            return ""
+        if ends and (closing != "assistantfinal" or re.match(rf"\s*{opening}", answer)):
+            return answer[ends[-1] :]
+    return answer
+
+
 def block(problem: Problem, answer: str) -> str:
     """The code in an answer; what a reasoning model thinks before it is no part of it.
 
     Of several blocks it is the first that defines the function, else the first that names it; of a problem that asks
     for a whole program the last one. Python's blocks that define what this one calls stand before it.
     """
-    answer = answer.rpartition("</think>")[2]
+    answer = without_thinking(answer)
+    marked = MBPP_MARKS.match(answer)
+    if marked and not fenced(answer):
+        answer = marked[1]
     blocks = fenced(answer) or [html.unescape("".join(filter(None, found))) for found in MARKED.findall(answer)]
     if not blocks:
         return between_words(problem, answer)
@@ -248,6 +278,17 @@ def closed(problem: Problem, code: str) -> str:
     return code
 
 
+def with_solution(problem: Problem, code: str) -> str:
+    """A program for LiveCodeBench's functional tests: like its own harness, they take a function of the module where
+    there is no class `Solution`."""
+    method = re.search(r"^METHOD = '(\w+)'$", problem.tests, re.M)
+    if re.search(r"^class Solution\b", code, re.M) or not method:
+        return code
+    if not re.search(rf"^(?:async )?def {method[1]}\b|^{method[1]}\s*=", code, re.M):
+        return code
+    return f"{code}\n\n\nclass Solution:\n    {method[1]} = staticmethod({method[1]})\n"
+
+
 def program(problem: Problem, text: str, style: str) -> str:
     """The source of the program built from a model's text."""
     if style == "completion":
@@ -255,8 +296,10 @@ def program(problem: Problem, text: str, style: str) -> str:
     code = block(problem, text)
     if problem.language == "python":
         # placed after the prompt, for its imports and helpers; the code's function replaces the prompt's
-        if problem.judge == "stdio" or "Solution" in problem.defined:  # LiveCodeBench: an answer is a whole program
+        if problem.judge == "stdio":  # LiveCodeBench: an answer is a whole program
             return code
+        if "Solution" in problem.defined:
+            return with_solution(problem, code)
         is_program = not problem.entry or re.search(rf"^def {problem.entry}\b", code, re.M)
         if is_program:
             return f"{problem.head}\n{code}"

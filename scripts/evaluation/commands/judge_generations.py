@@ -78,7 +78,9 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     for number, generation in enumerate(generations):
         if not isinstance(generation.text, str):
             raise UserError(f"{path}: {generation.problem}: the program must be text, not {generation.text!r:.40}")
-        name = str(generation.problem).casefold()  # EvalPlus writes Mbpp/2 for MBPP/2
+        name = str(generation.problem).casefold()  # EvalPlus writes Mbpp/2 for MBPP/2, and others 2 alone
+        if name not in known and name.isdigit():
+            name = f"mbpp/{name}"
         if name in known:
             generations[number] = generation._replace(problem=known[name])
         else:

@@ -74,6 +74,17 @@ def test_prompts_are_those_of_the_reference(problems):
     assert program(problems["3000"], f"Here:\n```python\n{RIGHT_METHOD}\n```", "chat").strip() == RIGHT_METHOD
 
 
+def test_a_plain_function_answers_a_functional_problem_as_in_the_reference(problems):
+    """LiveCodeBench's own harness takes the module where there is no class Solution."""
+    name = json.loads(METHOD["metadata"])["func_name"]
+    plain = program(problems["3000"], f"```python\ndef {name}(*given):\n    return 7\n```", "chat")
+    names = {}
+    exec(plain, names)  # noqa: S102, it is this test's own
+    assert getattr(names["Solution"](), name)(1, 2) == 7
+    other = "def another():\n    return 7\n"
+    assert program(problems["3000"], f"```python\n{other}```", "chat") == other
+
+
 STDIO_PROGRAMS = {
     "float sums print 6.0, which is the number 6": (RIGHT, "passed"),
     "white space at the ends": ("input()\nprint('', sum(map(float, input().split())), '  \\n\\n')", "passed"),

@@ -85,6 +85,42 @@ def test_of_several_code_blocks_the_one_with_the_function_counts(answer):
     assert block(PYTHON, answer) == ANSWERS[answer]
 
 
+DRAFT, FINAL = "def f(x): return 1", "def f(x): return 2"
+THOUGHT = {
+    "<think>{}</think>{}": True,
+    "<thinking>\n{}\n</thinking>\n\n{}": True,
+    "<reasoning>{}</reasoning>\n{}": True,
+    "<seed:think>{}</seed:think>{}": True,
+    "[THINK]{}[/THINK]{}": True,
+    "<|begin_of_thought|>{}<|end_of_thought|>\n{}": True,
+    "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}": True,
+    "analysisWe write {}assistantfinal{}": True,
+    "{}</think>{}": True,  # the template has opened it
+    "<think>{}": False,
+    "<seed:think>{} and then": False,
+    "[THINK]{}": False,
+}
+
+
+@pytest.mark.parametrize("form", THOUGHT)
+def test_what_a_model_thinks_is_not_its_answer_and_thinking_without_an_end_is_none(form):
+    draft, final = f"```python\n{DRAFT}\n```\n", f"```python\n{FINAL}\n```"
+    assert block(PYTHON, form.format(draft, final)) == (f"{FINAL}\n" if THOUGHT[form] else "")
+
+
+def test_marks_of_thinking_inside_an_answer_are_text():
+    for text in ('def f(x):\n    return "<think>" in x', 'def f(x):\n    return "[THINK]" + x'):
+        assert block(PYTHON, f"```python\n{text}\n```") == f"{text}\n"
+
+
+def test_the_marks_of_mbpps_own_prompt_are_no_code():
+    problem = mbpp(MBPP)
+    for text in (f"[BEGIN]\n{FINAL}\n[DONE]", f"{FINAL}\n[DONE]\n\nYou are", f"Sure:\n[BEGIN]\n{FINAL}\n[DONE]"):
+        assert block(problem, text).strip() == FINAL
+        assert block(PYTHON, text).strip() == FINAL
+    assert program(problem, f"{FINAL}\n[DONE]\nmore", "completion").strip() == FINAL
+
+
 def test_a_whole_python_function_follows_the_prompt_and_a_body_continues_it():
     code = program(PYTHON, "```python\ndef f(x):\n    return math.ceil(x)\n```", "chat")
     assert code == f"{PYTHON.head}\ndef f(x):\n    return math.ceil(x)\n"
