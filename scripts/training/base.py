@@ -25,6 +25,8 @@ from scripts.tokens.packing.base_tokenizer import write_chat_template
 from scripts.tokens.packing.gguf_base import gguf_file, write_folder
 from scripts.tokens.packing.tokenizer_files import TokenizerFiles
 
+# what transformers raises for a folder that it cannot load; ImportError where a quantized model's package is missing
+UNREADABLE = (AttributeError, ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError, SafetensorError)
 ROPE_THETA = 1_000_000  # of a model from scratch, as of Qwen2's
 
 
@@ -109,7 +111,7 @@ def check_loads(folder: Path, name: str) -> bool:
     options = {"dtype": "auto", "local_files_only": True, "output_loading_info": True}
     try:
         model, found = AutoModelForCausalLM.from_pretrained(folder, **options)
-    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+    except UNREADABLE as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"training.base.model: {name}: transformers cannot load it: {first}") from error
     missing, other = sorted(found["missing_keys"]), sorted(map(str, found["mismatched_keys"]))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.corpus.formats.own_datasets import check_first_chats, contents
+from scripts.corpus.formats.record_readers import files_of
 from scripts.experiment.settings.corpus import ChatDataset
 from scripts.hosts.hardware import cpu_precision
 from scripts.languages import BY_CONTENT, extensions_of
@@ -227,6 +228,14 @@ def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
     write(experiment, code_experiment(name, table, rows, clones, test))
 
 
+def holds_chats(folder: Path) -> bool:
+    """Whether all files of a folder are of formats that chats are read from, and it holds no repository."""
+    try:
+        return not clones_below(folder) and bool(files_of(folder))
+    except UserError:  # another file, or none
+        return False
+
+
 def start_with_chats(path: Path, name: str, experiment: Path) -> None:
     """Write the experiment for a file of chats, and say how many of its records can be read as such."""
     settings = ChatDataset.parse({"kind": "chat", "path": str(path), **CHAT_SPLIT}, "chats")
@@ -265,7 +274,7 @@ def start(given: Path, profile: str) -> None:
     check_absent(experiment.with_suffix(".tsv"))
     if memory() < MEMORY:
         print(f"warning: this machine has {memory() / 2**30:.1f} GiB; the default base needs {MEMORY >> 30}")
-    if given.is_file():
+    if given.is_file() or holds_chats(given):
         start_with_chats(given.resolve(), name, experiment)
     else:
         start_with_clones(given, name, experiment)

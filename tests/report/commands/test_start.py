@@ -170,20 +170,25 @@ def test_a_clone_within_a_clone_and_a_link_are_not_taken(tmp_path):
     assert clones_below(tmp_path / "all") == [outer]
 
 
-def test_chats_become_an_experiment_of_their_own(tmp_path, capsys):
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_chats_become_an_experiment_of_their_own(tmp_path, capsys, in_folder):
     chats = tmp_path / "support.jsonl"
+    if in_folder:
+        chats = tmp_path / "support/a.jsonl"
+        chats.parent.mkdir()
     turns = [
         [{"role": "user", "content": f"{number}?"}, {"role": "assistant", "content": "!"}] for number in range(130)
     ]
     lines = [json.dumps({"messages": messages}) for messages in turns]
     chats.write_text("\n".join([*lines, lines[0], "{}"]) + "\n")
-    start(chats, "local")
+    given = chats.parent if in_folder else chats
+    start(given, "local")
     view = loaded("support")
     assert list(view.experiment.corpus.compose) == ["chats"] and view.experiment.sources is None
     assert view.experiment.training.train["chat"].origin == "base"
     assert "qa" in view.suites and "completion" not in view.suites
     said = capsys.readouterr().out
-    assert said.startswith(f"{chats}: 130 chats, left out: 1 duplicate, 1 no_messages\n")
+    assert said.startswith(f"{given}: 130 chats, left out: 1 duplicate, 1 no_messages\n")
     assert "about 13 of them are held out" in said and "warning: fewer" not in said
 
 
