@@ -303,6 +303,13 @@ def description(base: Mapping[str, str | None]) -> str:
     return base["model"]
 
 
+def short_name(base: Base) -> str:
+    """What the base is called: the name of its file or folder, or its name on the hub."""
+    if base.file:
+        return Path(base.file).stem
+    return base.model.rstrip("/").rpartition("/")[2].removesuffix(".gguf")
+
+
 def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
     """The shape of the base; None where neither the settings nor a folder give it. `vocab_size`: of the tokenizer that
     is learned for a base from scratch."""

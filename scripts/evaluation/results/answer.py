@@ -157,12 +157,12 @@ def facts_of(question: dict) -> list[str]:
 
 
 def read_of(question: dict) -> str:
-    """How much a stage has read: `22 steps read 22,528 of 815,332 tokens (2.8%)`."""
+    """What was trained, and how much it has read: `; SmolLM2-135M: 22 steps read 22,528 of 815,332 tokens, 2.8%`."""
     read, known = question["tokens_read"], question["tokens"]
     if not read or not known:
         return ""
     times = f"{read / known:.1%}" if read <= known else f"{read / known:.1f} times"
-    return f", {question['steps']:,} steps read {read:,} of {known:,} tokens ({times})"
+    return f"; {question['base']}: {question['steps']:,} steps read {read:,} of {known:,} tokens, {times}"
 
 
 def sentence(question: dict) -> str:

@@ -24,6 +24,7 @@ from scripts.evaluation.results.intervals import correct
 from scripts.evaluation.results.items import AGAIN, Documents
 from scripts.evaluation.suites.perplexity import BASELINES, RETRIEVAL, after
 from scripts.experiment.layout import Layout
+from scripts.experiment.model_folder import short_name
 from scripts.experiment.settings.experiment import Experiment
 from scripts.training.model.snapshots import snapshots_in
 
@@ -245,6 +246,7 @@ def compare_conditions(
     result = {
         "dataset": own,
         "model": tuned,
+        "base": short_name(experiment.training.base),
         "documents": len(scored[own].ids),
         "lines": int(counted),
         "steps": sum(summaries[name]["steps"] for name in stages),

@@ -16,7 +16,7 @@ import matplotlib
 from scripts.common.errors import UserError
 
 matplotlib.use("svg")
-from matplotlib import pyplot
+from matplotlib import pyplot, ticker
 from matplotlib.figure import Figure
 
 from scripts.common.discovery import constants_in
@@ -122,6 +122,7 @@ def differences(question: dict) -> Figure:
             f"fine-tuning, on {row['dataset']}" if row["name"] == "elsewhere" else row["name"] for row in rows[metric]
         ]
         axes.axvline(0, color=INK, linewidth=1)
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(axis="x", color=GREY, alpha=0.25)

@@ -49,9 +49,11 @@ def headline(evaluation: dict) -> str:
 
 
 def tone(evaluation: dict) -> str:
-    """The CSS class of the verdict; `met` only if the final model is worse on nothing."""
+    """The CSS class of the verdict; `met` only if the final model is worse on nothing, and its gain can be seen."""
     verdict = evaluation["verdict"]
-    if verdict == "met" and worse_on(evaluation):
+    question = evaluation.get("question")
+    unseen = question is not None and question["advice"].startswith(f"{question['heading']}:")
+    if verdict == "met" and (worse_on(evaluation) or unseen):
         verdict = "met, not secured"
     return verdict.replace(", ", "-").replace(" ", "-")
 

@@ -131,14 +131,14 @@ def test_an_interval_beyond_zero_that_the_correction_takes_back_says_so():
 
 
 def test_the_sentence_says_how_much_was_read():
-    question = {"steps": 22, "tokens_read": 22528, "tokens": 815332}
-    assert read_of(question) == ", 22 steps read 22,528 of 815,332 tokens (2.8%)"
-    assert read_of({"steps": 9, "tokens_read": 300, "tokens": 100}).endswith("(3.0 times)")
+    question = {"base": "SmolLM2", "steps": 22, "tokens_read": 22528, "tokens": 815332}
+    assert read_of(question) == "; SmolLM2: 22 steps read 22,528 of 815,332 tokens, 2.8%"
+    assert read_of(question | {"tokens_read": 300, "tokens": 100}).endswith("of 100 tokens, 3.0 times")
     assert read_of(question | {"tokens": None}) == ""
     whole = question | {"dataset": "own", "documents": 24, "lines": 1020, "conditions": [], "carried_by": []}
     whole |= {"rows": [{"name": "fine-tuning", "metric": "bits_per_byte", "effect": HELPS} | row(-0.03, -0.01)]}
     whole["rows"] += [{"name": "last half of the steps", "metric": "bits_per_byte", "effect": NONE} | row(0, 0)]
     assert sentence(whole | {"advice": "Fine-tune."}) == (
-        "On your code (own, 1,020 lines of 24 files, 22 steps read 22,528 of 815,332 tokens (2.8%)): bits per byte"
-        " fine-tuning -0.020 [-0.030, -0.010]; more steps would not help. Fine-tune."
+        "On your code (own, 1,020 lines of 24 files; SmolLM2: 22 steps read 22,528 of 815,332 tokens, 2.8%): bits per"
+        " byte fine-tuning -0.020 [-0.030, -0.010]; more steps would not help. Fine-tune."
     )
