@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -18,7 +19,7 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.settings.training import Release
 from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release
 from scripts.release.gguf_file import check_gguf
-from scripts.release.proof import ODD_TEXTS, Samples, failed, prove, stranger_model
+from scripts.release.proof import ODD_TEXTS, Samples, failed, lost_bits, prove, stranger_model
 from scripts.release.release import samples_of, write_model
 from tests.workflow.engine import Engine, below_the_best
 
@@ -282,3 +283,15 @@ def test_the_longest_run_of_an_answer_in_the_training_rows_is_found(clone):
         for record in read_jsonl(clone.root / "results/corpus/compose/code/train.jsonl.zst")
     }
     assert document in texts
+
+
+@pytest.mark.parametrize(
+    ("lost", "exact", "refused"),
+    [(0.003, False, False), (0.176, False, True), (-0.1, False, False), (0.003, True, True), (0.0, True, False)],
+)
+def test_what_rounding_costs_is_said_and_a_release_that_loses_more_is_not_written(lost, exact, refused):
+    before = np.linspace(0.8, 1.4, 8)
+    line = lost_bits("x-q8_0.gguf", before, before + lost, 0.95, exact)
+    assert bool(failed([line])) == refused
+    assert f"{lost:+.5f}" in line.text and "8 documents" in line.text
+    assert bool(failed([lost_bits("x", before[:3], before[:3] + lost, 0.95, exact)])) == refused
