@@ -27,8 +27,13 @@ def run(main: Callable[[], object]) -> None:
     leave_out_what_libraries_say()
     try:
         main()
+        sys.stdout.flush()
     except UserError as error:
         sys.exit(error_line(error))
+    except BrokenPipeError:
+        # whoever reads, as `head`, has seen enough; what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)  # as of a program that SIGPIPE ends
     except OSError as error:
         fault = disk_fault(error, Path(error.filename or "."))
         if fault:

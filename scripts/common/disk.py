@@ -16,7 +16,7 @@ from scripts.common.errors import UserError
 
 # ENOSPC and EDQUOT come without the path that was written, or with that of the source of a copy
 FULL = {errno.ENOSPC, errno.EDQUOT}
-FAULTS = {*FULL, errno.EROFS, errno.EACCES, errno.EIO}
+FAULTS = {*FULL, errno.EROFS, errno.EACCES, errno.EIO, errno.EFBIG}
 # of a write that the disk took only in part numpy and torch give no error number
 CUT_SHORT = re.compile(r"\d+ requested and \d+ written|unexpected pos \d+ vs \d+|iostream error")
 
@@ -75,6 +75,8 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
     disk, names = shutil.disk_usage(existing(path)), os.statvfs(existing(path))
     if number == errno.ENOSPC and names.f_files and not names.f_favail:
         return UserError(f"{place}: {os.strerror(number)} for another file: all {names.f_files:,} inodes are in use")
+    if number == errno.EFBIG:
+        return UserError(f"{place}: {os.strerror(number)}: the limit on the size of files is too small (`ulimit -f`)")
     if number not in FULL:
         return UserError(f"{place}: {os.strerror(number)}")
     return UserError(

@@ -30,7 +30,14 @@ from scripts.common.errors import UserError
 from scripts.common.terminal import error_in, read_lines, refused, scheduler_causes, shorten
 from scripts.experiment.arguments import argument_file
 from scripts.hosts.invocation import Invocation, hold_folder, read_invocation
-from scripts.hosts.slurm_status import REFUSED, SCHEDULERS_FAULTS, STOPPED_BY_SLURM, endings, keep_to_squeue
+from scripts.hosts.slurm_status import (
+    BUSY,
+    REFUSED,
+    SCHEDULERS_FAULTS,
+    STOPPED_BY_SLURM,
+    endings,
+    keep_to_squeue,
+)
 
 SECONDS = 5  # between two looks at the queue for jobs of an earlier run
 PENDING_SECONDS = 30  # between two looks at why jobs wait
@@ -79,10 +86,28 @@ def queued(folder: Path) -> dict[str, str]:
     return {job: rule for job, work_folder, rule in jobs if work_folder == str(folder) and rule.startswith("rule_")}
 
 
+def wait_for_queue() -> None:
+    """Wait until Slurm's queue can be read: a controller that restarts is away for some seconds. Raises UserError: it
+    cannot be read for a minute."""
+    until, said = time.monotonic() + QUEUE_SECONDS, False
+    while True:
+        try:
+            queued(Path.cwd())
+            return
+        except UserError as error:
+            if time.monotonic() > until:
+                raise
+            if not said:
+                print(f"{error}; waiting a minute for it", file=sys.stderr)
+                said = True
+            time.sleep(SECONDS)
+
+
 def wait_for_earlier() -> None:
     """Wait until no job of an earlier Snakemake in this folder is left."""
     if not shutil.which("squeue"):
         return
+    wait_for_queue()
     shown = {}
     while jobs := queued(Path.cwd()):
         if jobs != shown:
@@ -133,6 +158,8 @@ def report_pending(seconds: float = PENDING_SECONDS) -> None:
 
 
 STAGES = {"scripts.training.launch", "scripts.training.train"}  # modules, on the command line of what trains
+BUSY_SECONDS, LONGEST_PAUSE = 2.5, 60.0  # half of the first pause after a busy sbatch, and the longest one
+QUEUE_SECONDS = 60  # for which a queue that cannot be read at the start is waited for
 FREE_TRIES = 10  # of a job whose node fails or that is preempted
 
 
@@ -190,8 +217,12 @@ def end_at_users_mistakes() -> None:
             for single in getattr(job, "jobs", [job]):
                 refused.add(str(self.workflow.dag.jobid(single)))
             job.attempt = job.restart_times + 1
-        if state in SCHEDULERS_FAULTS and free_tries[job] < FREE_TRIES:
+        if state in (*SCHEDULERS_FAULTS, BUSY) and free_tries[job] < FREE_TRIES and not self._user_kill:
             free_tries[job] += 1
+            if state == BUSY:
+                pause = min(BUSY_SECONDS * 2 ** free_tries[job], LONGEST_PAUSE)
+                print(f"{line}; it is asked again in {pause:.0f} s", file=sys.stderr)
+                time.sleep(pause)
             job.attempt -= 1
         elif self._user_kill or (state is None and ended_with_users_mistake(job)):
             job.attempt = job.restart_times + 1  # as if all tries were used up

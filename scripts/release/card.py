@@ -9,6 +9,7 @@ nothing else. So whoever gets a release can make them again and see whether anyb
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import yaml
@@ -20,8 +21,9 @@ from scripts.experiment.model_folder import check_weights
 from scripts.experiment.provenance import SUFFIX
 from scripts.report.templates.rendering import escape
 
-CARD, NOTICE, EVIDENCE, SUMS = "README.md", "NOTICE", "evidence.json", "SHA256SUMS"
-PAPERS = (CARD, NOTICE, EVIDENCE, SUMS)
+CARD, NOTICE, EVIDENCE, SUMS, CHECK = "README.md", "NOTICE", "evidence.json", "SHA256SUMS", "check.py"
+PAPERS = (CARD, NOTICE, EVIDENCE, SUMS, CHECK)
+CHANGES = "changes.diff"  # of the code that trained, where it was no commit's
 CHAT = """\
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -89,8 +91,9 @@ def card(evidence: dict) -> str:
     """README.md of a release."""
     stages, base = evidence["stages"], evidence["base"]
     parts = [f"---\n{yaml.safe_dump(metadata(evidence), sort_keys=False, allow_unicode=True)}---\n"]
-    parts += [f"# {evidence['name']}", f"{base['words']}, trained in {len(stages)} stages by stagecraft. Verdict of its"
-              f" evaluation: {evidence['verdict']}."]  # fmt: skip
+    parts += [f"# {evidence['name']}", f"Is the folder whole? `sha256sum -c {SUMS}` and `python3 {CHECK}` say so, and"
+              " need nothing else."]  # fmt: skip
+    parts.append(f"{base['words']}, trained in {len(stages)} stages by stagecraft. {verdict_of(evidence)}")
     if evidence["sentence"]:
         parts.append(evidence["sentence"])
     snippet = CHAT if evidence["has_chat_template"] else TEXT
@@ -104,6 +107,23 @@ def card(evidence: dict) -> str:
     parts += ["## Words of the training data in its answers", copied(evidence)]
     parts += ["## Limits", limits(evidence), "## Make it again", again(evidence)]
     return "\n\n".join(parts) + "\n"
+
+
+def verdict_of(evidence: dict) -> str:
+    """What was decided and shown of this stage, and of no other."""
+    sentences = ["No gate of its evaluation is about this stage."]
+    if evidence["gates"]:
+        sentences = [f"Its {len(evidence['gates'])} gates: {evidence['verdict']}."]
+    for direction in ("better", "worse"):
+        rows = [row for row in evidence["comparisons"] if row["direction"] == direction]
+        for against in dict.fromkeys(row["against"] for row in rows):
+            shown = []
+            for row in rows:
+                if row["against"] == against:
+                    ends = interval(row["interval"])
+                    shown.append(f"{row['dataset']} {row['metric'].replace('_', ' ')} {row['value']:+.4f} ({ends})")
+            sentences.append(f"Shown to be {direction} than {against}: {'; '.join(shown)}.")
+    return " ".join(sentences)
 
 
 def stage_table(stages: list[dict]) -> str:
@@ -134,11 +154,14 @@ def left_out(evidence: dict) -> str:
 
 
 def scores(evidence: dict) -> str:
-    head = ["suite", "dataset", "metric", "better is", "value", f"{evidence['confidence']:.0%} interval", "base"]
+    head = ["suite", "dataset", "metric", "better is", "value", f"{evidence['confidence']:.0%} interval"]
+    head += ["base", *([evidence["origin"]] if evidence["origin"] != "base" else [])]
     better = {"above": "more", "below": "less"}
     rows = []
     for row in evidence["scores"]:
         values = [number(row["value"]), interval(row["interval"]), number(row["base"])]
+        if evidence["origin"] != "base":
+            values.append(number(row["before"]))
         rows.append([row["suite"], row["dataset"], row["metric"], better[row["better"]], *values])
     text = table(head, rows)
     if evidence["conditions"]:
@@ -179,9 +202,13 @@ def limits(evidence: dict) -> str:
 def again(evidence: dict) -> str:
     commit, experiment = evidence["commit"] or "its commit", escape(evidence["experiment"])
     target = f"{evidence['results']}/release/{evidence['stage']}/manifest.json"
+    changes = ""
+    if evidence["changed"]:
+        names = ", ".join(f"`{name}`" for name in evidence["changed"][:5])
+        changes = f", apply `{CHANGES}` (the code was no commit's: {names} had changed)"
     return (
-        f"Check out stagecraft at {commit} with the experiment {experiment} (seed {evidence['seed']}) and run"
-        f" `snakemake --profile local {target}`. `{EVIDENCE}` holds all settings; its seal is `{seal(evidence)}`."
+        f"Check out stagecraft at {commit}{changes}, with the experiment {experiment} (seed {evidence['seed']}), whose"
+        f" settings `{EVIDENCE}` holds, and run `snakemake --profile local {target}`. The seal is `{seal(evidence)}`."
     )
 
 
@@ -204,6 +231,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_papers(folder: Path, evidence: dict) -> None:
     """Write card, notices, evidence and checksums of a folder that holds all else, and its manifest last."""
+    shutil.copyfile(Path(__file__).with_name("check_folder.py"), folder / CHECK)
     write_json(folder / EVIDENCE, {"evidence": evidence, "sha256": seal(evidence)})
     evidence = read_json(folder / EVIDENCE)["evidence"]  # as whoever gets it reads it
     write_text(folder / CARD, card(evidence))

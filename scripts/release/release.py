@@ -9,6 +9,7 @@ fails. What the card says is read from the results of the run, whose eval.json m
 """
 
 import logging
+import re
 import shutil
 from dataclasses import asdict
 from functools import partial
@@ -23,11 +24,12 @@ from scripts.common.files import new_folder_beside, publish_files, read_json, re
 from scripts.common.manifest import NAME, read_manifest
 from scripts.common.options import command
 from scripts.evaluation.generation.examples import chat_text, pick_examples, shortened, split_chat, text_of
+from scripts.evaluation.results.gates import verdict
 from scripts.evaluation.suites import suites_of
 from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.model_folder import description
 from scripts.experiment.settings.training import Release
-from scripts.release.card import write_papers, write_text
+from scripts.release.card import CHANGES, write_papers, write_text
 from scripts.release.gguf_file import modelfile, write_gguf
 from scripts.release.proof import Samples, failed, prove
 from scripts.release.shared_runs import longest_runs
@@ -127,13 +129,18 @@ def samples_of(layout: Layout, model: str, datasets: list[str], scored: dict) ->
 def score_rows(evaluation: dict, model: str) -> list[dict]:
     """Each metric of each suite and dataset, over all languages, beside the base's."""
     measured, rows = suites_of(evaluation["inputs"]["experiment"]["evaluation"]), []
+    origin = evaluation["inputs"]["experiment"]["training"]["train"][model]["from"]
     for suite, datasets in evaluation["scores"][model].items():
         for dataset, languages in datasets.items():
-            base = evaluation["scores"]["base"].get(suite, {}).get(dataset, {}).get("all", {})
+            base, before = (
+                evaluation["scores"].get(name, {}).get(suite, {}).get(dataset, {}).get("all", {})
+                for name in ("base", origin)
+            )
             for metric, found in languages["all"].items():
                 if isinstance(found, dict) and found["value"] is not None:
                     about = {"suite": suite, "dataset": dataset, "metric": metric, "value": found["value"]}
                     about["better"] = measured[suite].metrics[metric].better
+                    about["before"] = before.get(metric, {}).get("value")
                     rows.append(about | {"interval": found["interval"], "base": base.get(metric, {}).get("value")})
     return rows
 
@@ -171,6 +178,7 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
     kept = ("kind", "examples", "sources", "licences", "languages", "funnel")
     base = experiment["training"]["base"]
     hub = base["model"] if base.get("revision") else None
+    of_stage = [gate for gate in evaluation["gates"] if gate["model"] == stage]
     shards = [layout.results / path for path in shard_folders(experiment, layout, chain)]
     return {
         "name": f"{experiment['experiment']}-{stage}",
@@ -181,11 +189,15 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
         "licence": settings.licence,
         "settings": experiment,
         "commit": evaluation["stages"][stage]["environment"]["git_commit"],
+        "changed": changed_files(evaluation["stages"][stage]["environment"].get("git_diff") or ""),
+        "origin": train[stage]["from"],
         "versions": evaluation["inputs"]["versions"],
         "confidence": evaluation["confidence"],
-        "verdict": evaluation["verdict"],
-        "sentence": question["sentence"] if question else "",
-        "conditions": question["conditions"] if question else [],
+        "gates": of_stage,
+        "verdict": verdict([gate["outcome"] for gate in of_stage]),
+        "comparisons": shown_of(evaluation, stage),
+        "sentence": question["sentence"] if question and question["model"] == stage else "",
+        "conditions": question["conditions"] if question and question["model"] == stage else [],
         "base": {"words": description(base), "hub": hub, "files": evaluation["inputs"]["models"]["base"]},
         "trained": evaluation["inputs"]["models"][stage],
         "stages": [stage_facts(name, train[name], summaries[name]) for name in chain],
@@ -196,6 +208,21 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
         "has_chat_template": (folder / "chat_template.jinja").is_file(),
         "gguf": sorted(path.name for path in folder.glob("*.gguf")),
     }
+
+
+def changed_files(diff: str) -> list[str]:
+    """The files that a diff of git's changes."""
+    return re.findall(r"^diff --git a/(.+) b/", diff, re.MULTILINE)
+
+
+def shown_of(evaluation: dict, stage: str) -> list[dict]:
+    """What is shown of a stage beside the base and the stage before it, over all languages."""
+    keys = ("against", "dataset", "metric", "value", "interval", "direction")
+    rows = []
+    for row in evaluation["comparisons"]:
+        if row["model"] == stage and row["language"] == "all" and row["direction"] in ("better", "worse"):
+            rows.append({key: row[key] for key in keys})
+    return rows
 
 
 def stage_facts(name: str, settings: dict, summary: dict) -> dict:
@@ -243,6 +270,9 @@ def release(stage: str, model: Path, results: Path, settings: Release, out: Path
             raise UserError(
                 f"release: {stage}: {wrong[0].name}: {wrong[0].text}; this is not the model that was trained"
             )
+        diff = evaluation["stages"][stage]["environment"].get("git_diff")
+        if diff:
+            write_text(folder / CHANGES, diff)
         evidence = evidence_of(layout, stage, settings, model, folder)
         hashed = {path.name: sha256_file(path) for path in sorted(folder.iterdir())}
         write_papers(folder, evidence | {"proof": [asdict(line) for line in lines], "files": hashed})

@@ -74,6 +74,13 @@ def test_lines_of_libraries_that_help_nobody_are_left_out_and_no_others():
     assert "another one" in done.stderr and "another line" in done.stderr
 
 
+def test_a_reader_that_has_seen_enough_ends_a_program_without_a_traceback():
+    code = "from scripts.common.cli import run; run(lambda: [print('x' * 100) for _ in range(10_000)])"
+    words = f'{sys.executable} -c "{code}" | head -1'
+    done = subprocess.run(words, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "x" * 100 + "\n" and done.stderr == ""
+
+
 def test_texts_are_utf_8_whatever_the_locale_of_the_user_is(tmp_path):
     write = "run(lambda: pathlib.Path(sys.argv[1]).write_text('\\u4e2d'))"
     write = f"import pathlib, sys; from scripts.common.cli import run; {write}"

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 
 from scripts.hosts import slurm_status
-from scripts.hosts.slurm_status import JobStates, reason_of
+from scripts.hosts.slurm_status import JobStates, SentJobs, reason_of
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def test_the_plugin_asks_squeue_although_the_controller_does_not_answer_and_sacc
 
     for name in ("query_job_status", "get_min_job_age"):
         monkeypatch.setattr(plugin, name, getattr(plugin, name))
-    monkeypatch.setattr(plugin.Executor, "report_job_error", plugin.Executor.report_job_error)
+    for name in ("report_job_error", "report_job_submission", "report_job_success", "cancel_jobs"):
+        monkeypatch.setattr(plugin.Executor, name, getattr(plugin.Executor, name))
     monkeypatch.setattr(slurm_status, "states", JobStates())
     slurm_status.keep_to_squeue()
     program("scontrol", "slurm_load_ctl_conf error: Unable to contact slurm controller", 1)
@@ -59,6 +61,36 @@ def test_the_plugin_asks_squeue_although_the_controller_does_not_answer_and_sacc
     assert answer() is None
     program("squeue", "9|NODE_FAIL")
     assert answer() == {"7": "COMPLETED", "9": "NODE_FAIL"}
+
+
+def job_info(number):
+    return SimpleNamespace(external_jobid=number, job=SimpleNamespace(rule=SimpleNamespace(name="train")))
+
+
+def test_what_was_sent_and_has_not_ended_is_cancelled_though_the_plugins_list_is_empty_while_it_asks():
+    sent = SentJobs()
+    jobs = [job_info(number) for number in ("7", "8", "9")]
+    for job in jobs:
+        sent.add(job)
+    sent.add(job_info(None))  # refused by sbatch
+    sent.drop(jobs[1])
+    assert sent.with_active([]) == [jobs[0], jobs[2]]
+    other = job_info("11")
+    assert sent.with_active([jobs[0], other]) == [jobs[0], jobs[2], other]
+
+
+@pytest.mark.parametrize(
+    ("words", "transient"),
+    [
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", True),
+        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", True),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", True),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination", False),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", False),
+    ],
+)
+def test_a_busy_controller_is_asked_again_and_a_refusal_is_not(words, transient):
+    assert bool(slurm_status.TRANSIENT.search(words)) == transient
 
 
 def test_the_reason_names_the_node_where_slurm_still_knows_it(program):

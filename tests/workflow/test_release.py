@@ -17,7 +17,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.training import Release
-from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release
+from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release, verdict_of
 from scripts.release.gguf_file import check_gguf
 from scripts.release.proof import ODD_TEXTS, Samples, failed, lost_bits, prove, stranger_model
 from scripts.release.release import samples_of, write_model
@@ -243,6 +243,32 @@ def test_a_copy_in_an_empty_folder_is_verified_without_any_results(released, tmp
     assert done.returncode == 1 and "model.safetensors: its sha256 is not that of SHA256SUMS" in done.stdout
     with pytest.raises(UserError, match="no such file; a release has"):
         check_release(tmp_path)
+
+
+def test_a_stranger_checks_a_release_with_python_alone(released, tmp_path):
+    copy = shutil.copytree(released, tmp_path / "elsewhere/model")
+    card = (copy / CARD).read_text()
+    assert card.index("sha256sum -c SHA256SUMS") < card.index("python3 check.py") < card.index("trained in")
+    words = [sys.executable, "-I", "-S", "check.py"]
+    done = subprocess.run(words, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "all files are those of seal" in done.stdout, done.stderr
+    for harm in (lambda: flip(copy / "model.safetensors"), lambda: (copy / "more.py").write_text("x")):
+        harm()
+        done = subprocess.run(words, cwd=copy, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "things are wrong; get the release again" in done.stderr
+    (copy / "evidence.json").write_text("{")
+    done = subprocess.run(words, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "not a whole release" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_card_speaks_of_its_own_stage_alone():
+    evidence = {"gates": [], "verdict": "no gates", "comparisons": []}
+    assert verdict_of(evidence) == "No gate of its evaluation is about this stage."
+    row = {"against": "pretrain", "dataset": "code", "metric": "bits_per_byte", "value": 0.0315, "direction": "worse"}
+    evidence |= {"gates": [{}], "verdict": "met", "comparisons": [row | {"interval": [0.02, 0.04]}]}
+    assert verdict_of(evidence) == (
+        "Its 1 gates: met. Shown to be worse than pretrain: code bits per byte +0.0315 (0.02 to 0.04)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ class Folders(NamedTuple):
     out: Path  # the stage's folder, written at the end
 
 
+CODE = ("scripts", "config/deepspeed", "requirements.lock")  # what decides weights beside the settings
+LONGEST_DIFF = 1 << 20  # characters
+
+
 def package_hash(name: str) -> str | None:
     """A sha256 over an installed package's list of files with their hashes; torch is installed without a pinned one."""
     record = importlib.metadata.distribution(name).read_text("RECORD")
@@ -52,6 +56,7 @@ def environment(threads: int, facts: dict) -> dict:
     """The software and hardware that the stage ran on; `facts` are those of its summary."""
     driver = gpu_driver()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    changes = subprocess.run(["git", "diff", "HEAD", "--", *CODE], capture_output=True, text=True, check=False)
     packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy", *["liger-kernel"] * facts["liger"]]
     return {
         "python": platform.python_version(),
@@ -66,6 +71,7 @@ def environment(threads: int, facts: dict) -> dict:
         "processes": PartialState().num_processes,
         "threads": threads,
         "git_commit": commit.stdout.strip() or None,
+        "git_diff": changes.stdout[:LONGEST_DIFF] or None,
         **{name: facts[name] for name in ("attention", "liger")},
     }
 
