@@ -113,7 +113,7 @@ def verdict_of(evidence: dict) -> str:
     """What was decided and shown of this stage, and of no other."""
     sentences = ["No gate of its evaluation is about this stage."]
     if evidence["gates"]:
-        sentences = [f"Its {len(evidence['gates'])} gates: {evidence['verdict']}."]
+        sentences = [f"Its gates ({len(evidence['gates'])}): {evidence['verdict']}."]
     for direction in ("better", "worse"):
         rows = [row for row in evidence["comparisons"] if row["direction"] == direction]
         for against in dict.fromkeys(row["against"] for row in rows):

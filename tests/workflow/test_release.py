@@ -86,7 +86,8 @@ def test_the_card_says_what_the_run_says(clone, released):
             assert f"| {dataset} | {name} | {source['kind']} " in card and source["pin"] in card
     score = evaluation["scores"][STAGE]["perplexity"]["code"]["all"]["bits_per_byte"]["value"]
     assert f"| perplexity | code | bits\\_per\\_byte | less | {score:.4g} | " in card
-    assert f"evaluation: {evaluation['verdict']}." in card
+    assert not [gate for gate in evaluation["gates"] if gate["model"] == STAGE]
+    assert "No gate of its evaluation is about this stage. Shown to be better than pretrain" in card
     assert card.startswith("---\nlicense: mit\n") and "PSF-2.0" in (released / NOTICE).read_text()
     proofs = {row["name"]: row for row in read_json(released / EVIDENCE)["evidence"]["proof"]}
     assert all(proofs[name]["holds"] for name in ("token ids of texts", "token ids of chats", "end tokens", "logits"))
@@ -208,7 +209,7 @@ TAMPERING = {
     "the Modelfile": forge("Modelfile", replace("FROM", "from")),
     "a score on the card": forge(CARD, replace("| perplexity | code |", "| perplexity | Code |")),
     "the licence on the card": forge(CARD, replace("license: mit", "license: apache-2.0")),
-    "the verdict on the card": forge(CARD, replace("Verdict of its evaluation", "Our verdict")),
+    "the verdict on the card": forge(CARD, replace("better than pretrain", "better than all")),
     "a notice": forge(NOTICE, replace("PSF-2.0", "MIT")),
     "a score in the evidence": forge(EVIDENCE, in_evidence(lambda e: e["scores"][0].update(value=0.1))),
     "a source in the evidence": forge(EVIDENCE, in_evidence(lambda e: e["datasets"]["code"]["sources"].popitem())),
@@ -267,7 +268,7 @@ def test_a_card_speaks_of_its_own_stage_alone():
     row = {"against": "pretrain", "dataset": "code", "metric": "bits_per_byte", "value": 0.0315, "direction": "worse"}
     evidence |= {"gates": [{}], "verdict": "met", "comparisons": [row | {"interval": [0.02, 0.04]}]}
     assert verdict_of(evidence) == (
-        "Its 1 gates: met. Shown to be worse than pretrain: code bits per byte +0.0315 (0.02 to 0.04)."
+        "Its gates (1): met. Shown to be worse than pretrain: code bits per byte +0.0315 (0.02 to 0.04)."
     )
 
 
