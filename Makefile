@@ -21,9 +21,10 @@ help: ## print the targets
 
 eval: env ## run the default experiment and print its verdict
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@before=$$(stat --format %Y results/eval.json 2> /dev/null || true); \
-	snakemake --profile $(PROFILE) results/eval.json; \
-	[ "$$before" != "$$(stat --format %Y results/eval.json)" ] || python -m scripts.report.page --results results --summary
+	@before=$$(stat --format %Y results/own-code/eval.json 2> /dev/null || true); \
+	snakemake --profile $(PROFILE) results/own-code/eval.json --configfile config/config.yaml; \
+	[ "$$before" != "$$(stat --format %Y results/own-code/eval.json)" ] || \
+	    python -m scripts.report.page --results results/own-code --summary
 
 quick: env ## run the tests that need neither torch nor a workflow run (tests/quick.py lists them)
 	pytest --quick --minutes 10 $(WORKERS)

@@ -1,6 +1,6 @@
 # stagecraft: raw code repositories to an evaluated code model. Everything:
 #
-#     snakemake --profile local results/eval.json
+#     snakemake --profile local results/own-code/eval.json
 
 from snakemake.utils import min_version
 

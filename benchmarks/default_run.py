@@ -13,12 +13,13 @@ from scripts.common.files import read_json
 
 
 def main() -> None:
-    if Path("results/eval.json").exists():
-        raise SystemExit("results/eval.json is there already: run this in a fresh clone")
+    written = Path("results/own-code/eval.json")
+    if written.exists():
+        raise SystemExit(f"{written} is there already: run this in a fresh clone")
     start = time.monotonic()
-    subprocess.run(["snakemake", "--profile", "local", "results/eval.json"], check=True)
+    subprocess.run(["snakemake", "--profile", "local", str(written)], check=True)
     minutes = round((time.monotonic() - start) / 60, 1)
-    question = read_json(Path("results/eval.json"))["question"]
+    question = read_json(written)["question"]
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     conditions = [["condition", "bits per byte", "95% interval", "lines as they stand", "characters not typed"]]
     for row in question["conditions"]:

