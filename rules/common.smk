@@ -13,6 +13,7 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import as_json, to_json
+from scripts.hosts.invocation import hold_results
 from scripts.hosts.job_graph import make_lost
 from scripts.hosts.profile import Profile
 from scripts.hosts.provenance_records import keep_records_in_provenance
@@ -41,6 +42,8 @@ try:
     VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
     keep_records_in_provenance(workflow)
     if INVOCATION := begin(workflow, PROFILE.slurm):
+        if INVOCATION.runs_jobs and INVOCATION.locks and not INVOCATION.inner:
+            hold_results(PATHS.run)
         make_lost(VIEW, INVOCATION)
     by_file = argument_writer(PATHS.arguments, INVOCATION)
 except UserError as error:

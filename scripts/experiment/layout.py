@@ -182,6 +182,11 @@ class Layout:
         return self.results / "work/experiment"
 
     @property
+    def run(self) -> Path:
+        """The run that works on these results, which holds a lock on this file."""
+        return self.results / "work/run.json"
+
+    @property
     def jobs(self) -> Path:
         """The jobs of the experiment, as Snakemake knows them (scripts/hosts/job_graph.py)."""
         return self.results / "work/jobs.json"

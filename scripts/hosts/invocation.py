@@ -161,6 +161,36 @@ def hold_folder(locks: bool = True) -> None:
     os.environ[RUN] = run_of(owner)
 
 
+def hold_results(file: Path) -> None:
+    """Hold a results root until this process ends: checkouts, and hosts with one file system, may share it.
+
+    Args:
+        file: of the root, which says who holds it; the lock on it ends with its process, however that ends.
+
+    Raises:
+        UserError: another run works there; or the root cannot be written.
+    """
+    with disk_errors(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = read_owner(descriptor)
+        holder = "a run that is just starting"
+        if owner:
+            holder = f"{described(owner)} in {owner.get('folder')}"
+        raise UserError(
+            f"{file.parent.parent}: another run works on these results: {holder}; wait for it, end it there, or give"
+            " this experiment another `results`"
+        ) from None
+    except OSError:
+        return  # a file system without flock
+    owner = {**this_process(), "folder": str(Path.cwd())}
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+
+
 def open_owner() -> int:
     """A descriptor of the owner's file."""
     with disk_errors(OWNER.parent):

