@@ -158,10 +158,10 @@ rule train:
         seed=lambda wildcards: VIEW.seed(wildcards.stage),
         out=subpath(output.manifest, parent=True),
         code=lambda wildcards: stage_fingerprint(VIEW.stages[wildcards.stage].optimizer),
-    # a time limit's SIGTERM and a terminal's Ctrl-C go to every process: shell and tee outlive them until the stage
+    # a time limit's SIGTERM, a terminal's Ctrl-C and its end go to every process: shell and tee outlive them until the stage
     # has saved its checkpoint
     shell:
-        "trap '' TERM INT; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
+        "trap '' TERM INT HUP; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
         " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed:q}"
         " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -5,6 +5,7 @@
 Apart from load.py, so that the code of a training stage does not depend on what experiments and suites are.
 """
 
+import json
 from pathlib import Path
 
 import yaml
@@ -50,6 +51,8 @@ def read_yaml(path: Path) -> dict:
         raise UserError(f"{path}: no such file") from error
     except RepeatedKey as error:
         raise UserError(f"{path}: line {error.problem_mark.line + 1}: {error.problem}") from error
+    except RecursionError as error:
+        raise UserError(f"{path}: brackets or indentation too deep") from error
     except yaml.MarkedYAMLError as error:
         line = 1
         if error.problem_mark:
@@ -66,6 +69,10 @@ def read_yaml(path: Path) -> dict:
         raise UserError(f"{path}: empty; it must hold a mapping of keys")
     if not isinstance(value, dict):
         raise UserError(f"{path}: must hold a mapping of keys, not {type(value).__name__}")
+    try:
+        json.dumps(value, default=str, skipkeys=True)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: an alias (*name) stands inside what it names") from error
     return value
 
 

@@ -6,9 +6,11 @@ with Slurm's reason (`report_pending`). A script ends with `error: ` where the u
 the workflow at once, and with `fault: ` where the machine failed; only that, a kill and a traceback are tried again.
 """
 
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -201,7 +203,8 @@ def wait_in_turns(acquire: Callable[..., bool]) -> bool:
 def end_at_users_mistakes() -> None:
     """Let Snakemake not try a job again that ended with a user's mistake; a fault of the scheduler spends no try.
 
-    A SIGTERM ends what trains here, too: Snakemake itself would wait for the end of the stage. No signal is lost.
+    A SIGTERM ends what trains here, too: Snakemake itself would wait for the end of the stage. No signal is lost. A
+    closed terminal's SIGHUP is treated alike, except where it is ignored, as under nohup.
     """
     handle_error, exit_gracefully = JobScheduler._handle_error, JobScheduler.exit_gracefully
     schedule = JobScheduler.schedule
@@ -234,10 +237,24 @@ def end_at_users_mistakes() -> None:
 
     def scheduled(self) -> bool:
         self._open_jobs.acquire = partial(wait_in_turns, self._open_jobs.acquire)
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+            signal.signal(signal.SIGHUP, self.exit_gracefully)
         return schedule(self)
 
     JobScheduler._handle_error, JobScheduler.exit_gracefully = handled, stopped
     JobScheduler.schedule = scheduled
+
+
+def interrupt_once() -> None:
+    """Let the first Ctrl-C end the run; one that follows while it ends would break off what still has to be saved."""
+    said = b"already stopping: what trains saves a checkpoint first\n"
+
+    def interrupted(number, frame) -> None:
+        signal.signal(signal.SIGINT, lambda *signal_and_frame: os.write(2, said))
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
 
 
 workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
@@ -273,6 +290,7 @@ def begin(workflow, slurm: bool) -> Invocation | None:
         return None
     call = read_invocation()
     if call.runs_jobs and not call.inner:
+        interrupt_once()
         hold_folder(call.locks)
         if slurm:
             keep_to_squeue()

@@ -87,6 +87,8 @@ def test_an_extension_that_leads_nowhere_or_in_a_circle_is_a_one_line_error(tmp_
         (b"a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "line 5: 'c' is there twice"),
         (b"a: 1\nb: 2024-02-30\n", "line 2: not YAML: no such value: '2024-02-30'"),
         (b"\xff\xfe\x00a", "not UTF-8; save it as such"),
+        (b"a: " + b"[" * 20_000, "brackets or indentation too deep"),
+        (b"a: &x\n  b: *x\n", r"an alias \(\*name\) stands inside what it names"),
         (b"a: !!python/object/apply:os.system ['true']\n", "not YAML"),
     ],
 )

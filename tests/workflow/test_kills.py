@@ -176,6 +176,7 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
     "how",
     [
         "Ctrl-C in the terminal",
+        "the terminal is closed",
         pytest.param("SIGTERM to Snakemake", marks=pytest.mark.soak),
         pytest.param("SIGTERM to all", marks=pytest.mark.soak),
     ],
@@ -190,7 +191,11 @@ def test_a_run_that_is_stopped_saves_says_so_and_goes_on_there(finished, tmp_pat
     while time.monotonic() < deadline and not (log.exists() and "step 3/5000" in log.read_text()):
         time.sleep(0.05)
     if how == "Ctrl-C in the terminal":
-        os.killpg(process.pid, signal.SIGINT)
+        for _ in range(3):  # impatient
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.15)
+    elif how == "the terminal is closed":
+        os.killpg(process.pid, signal.SIGHUP)
     elif how == "SIGTERM to Snakemake":
         process.terminate()
     else:
@@ -198,7 +203,7 @@ def test_a_run_that_is_stopped_saves_says_so_and_goes_on_there(finished, tmp_pat
     assert process.wait(timeout=60) == 1
     lines = (clone.root / "snakemake.out").read_text().splitlines()
     stopped = re.fullmatch(
-        r"fault: sft: stopped by SIG(?:INT|TERM) at step (\d+) of 5000, checkpoint saved; .*",
+        r"fault: sft: stopped by SIG(?:INT|TERM|HUP) at step (\d+) of 5000, checkpoint saved; .*",
         lines[-2] or lines[-3],
     )
     assert stopped and lines[-1] == "stopped by a signal; run the same command again to go on", lines[-5:]

@@ -88,6 +88,16 @@ def json_value(raw: bytes) -> object:
         raise
 
 
+def reason(raw: bytes | str, error: orjson.JSONDecodeError) -> str:
+    """Why a value is not JSON; of one in GBK, say, orjson only speaks of surrogates."""
+    if isinstance(raw, bytes):
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return "it is not UTF-8; convert it"
+    return error.msg
+
+
 def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object]]:
     """(line, value) of each line of a JSON lines file, which may be gzipped; empty lines are skipped.
 
@@ -107,7 +117,7 @@ def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object
                 try:
                     yield number, json_value(line)
                 except orjson.JSONDecodeError as error:
-                    bad = BadRecord("not_json", f"{path}: line {number}: not JSON: {error.msg}")
+                    bad = BadRecord("not_json", f"{path}: line {number}: not JSON: {reason(line, error)}")
                     if not keep_bad:
                         raise bad from error
                     yield number, bad
@@ -121,7 +131,7 @@ def json_list(path: Path) -> Iterator[tuple[int, object]]:
     try:
         values = json_value(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError as error:
-        raise UserError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from error
+        raise UserError(f"{path}: line {error.lineno}: not JSON: {reason(error.doc, error)}") from error
     if not isinstance(values, list):
         raise UserError(f"{path}: must hold a list of records, not {type(values).__name__}; or name it .jsonl")
     yield from enumerate(values, 1)

@@ -315,4 +315,7 @@ def correct(rows: list[dict], confidence: float, unknown: str) -> None:
     for row, p in zip(measured, holm([row["p"] for row in measured]), strict=True):
         row["holm"] = p
         if p > 1 - confidence:
-            row["direction"] = unknown
+            corrected = unknown
+            if row["p"] <= 1 - confidence:
+                corrected += f" after correction for {len(measured)} comparisons"
+            row["direction"] = corrected

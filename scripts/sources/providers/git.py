@@ -130,7 +130,7 @@ def newest(folder: Path, work: Path) -> str:
         if is_partial(folder):
             why = "it is a partial clone; clone it whole"
         elif "find remote ref HEAD" in fetched.stderr:
-            why = "it has no commit yet"
+            why = "it has no commit yet, or its HEAD names a branch that is not there (git symbolic-ref HEAD)"
         elif "mismatched algorithms" in fetched.stderr:
             why = "its object format is SHA-256, and only repositories with SHA-1 are read"
         raise UserError(f"{folder}: no commit to pin: {why}")

@@ -2,11 +2,11 @@
 
 add_callbacks(trainer, stage, monitoring, optimizer_check, owner, first_step=0)
 
-A stage ends before its last step on SIGTERM (a time limit) or SIGINT (Ctrl-C), on a loss that is not finite, and where
-another run of the stage has taken over the work folder (run_lock.py); all exit non-zero. On such a signal to any one
-rank all ranks finish the step, save a whole checkpoint and exit; the same command resumes there. So give a time limit
-some minutes of warning, as long as a step, an evaluation and a checkpoint take (Slurm: `--signal=TERM@600`). Before the
-first step a signal ends the process at once; after the last it is ignored.
+A stage ends before its last step on SIGTERM (a time limit), SIGINT (Ctrl-C) or SIGHUP (a closed terminal), on a loss
+that is not finite, and where another run of the stage has taken over the work folder (run_lock.py); all exit non-zero.
+On such a signal to any one rank all ranks finish the step, save a whole checkpoint and exit; the same command resumes
+there. So give a time limit some minutes of warning, as long as a step, an evaluation and a checkpoint take (Slurm:
+`--signal=TERM@600`). Before the first step a signal ends the process at once; after the last it is ignored.
 """
 
 import datetime
@@ -154,7 +154,7 @@ def stopping_summary(state: TrainerState, settings: Stage) -> dict:
     return facts
 
 
-STOPS = (signal.SIGTERM, signal.SIGINT)
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 WRITE_INTERVAL = 5.0  # seconds between writes, at least
 
 
@@ -236,7 +236,7 @@ class Interruption(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs):
         for number in STOPS:
-            signal.signal(number, self.note_signal)
+            signal.signal(number, self.note_signal)  # also where the rule's shell has them ignored
 
     def note_signal(self, number, frame) -> None:
         self.received = number

@@ -26,7 +26,7 @@ def record(messages: object) -> bytes:
         ("a.jsonl", FINE + b'\n{"messages": [\n', "a.jsonl: line 3: not JSON"),
         ("a.jsonl", FINE[:-5], "a.jsonl: line 1: not JSON"),
         ("a.jsonl", FINE.decode().encode("utf-16"), "a.jsonl: line 1: not JSON"),
-        ("a.jsonl", FINE + '{"messages": "你"}'.encode("gbk"), "a.jsonl: line 2: not JSON"),
+        ("a.jsonl", FINE + '{"messages": "你"}'.encode("gbk"), "a.jsonl: line 2: not JSON: it is not UTF-8"),
         ("a.jsonl", FINE + b"[1]\n", "a.jsonl: 2: no `messages`"),
         ("a.jsonl", FINE + b'{"conversations": {}}\n', "a.jsonl: 2: no `messages`"),
         ("a.jsonl", FINE + b'{"instruction": "a"}\n', "a.jsonl: 2: no `messages`"),

@@ -149,7 +149,7 @@ def test_of_several_clones_those_that_cannot_be_read_are_left_out_and_named(tmp_
     start(tmp_path / "mine", "local")
     assert loaded("mine").experiment.corpus.compose["own"].sources == ["good"]
     left_out = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: left out: ")]
-    assert len(left_out) == 2 and left_out[0].endswith("mine/empty: no commit to pin: it has no commit yet")
+    assert len(left_out) == 2 and "mine/empty: no commit to pin: it has no commit yet, or" in left_out[0]
     assert "mine/other: no commit to pin: its object format is SHA-256" in left_out[1]
 
 

@@ -138,12 +138,13 @@ def written(tmp_path, monkeypatch) -> list[Job]:
     for name in ("config", "profiles", "local", ".git"):
         (tmp_path / name).symlink_to(Path(name).absolute())
     monkeypatch.chdir(tmp_path)
-    jobs = [
-        job(Path("results"), "corpus", "split", "split/manifest.json"),
-        job(Path("results"), "training", "train", "train/own/manifest.json", "own"),
-    ]
     experiment = experiment_of("local", None)[1]
-    write_jobs(jobs, key_of(experiment, sources_of(experiment)), Path("results"))
+    results = Path(experiment.results)
+    jobs = [
+        job(results, "corpus", "split", "split/manifest.json"),
+        job(results, "training", "train", "train/own/manifest.json", "own"),
+    ]
+    write_jobs(jobs, key_of(experiment, sources_of(experiment)), results)
     return jobs
 
 
