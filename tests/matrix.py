@@ -60,11 +60,12 @@ def page(rows: dict[tuple[str, str, str, str], str]) -> str:
     for (part, harmed), counts in sorted(groups.items()):
         numbers = (counts.total(), counts["passed"], counts["failed"], counts["skipped"])
         lines.append(f"| {part} | {harmed} | {' | '.join(map(str, numbers))} |")
+    lines.append("")
     tests = defaultdict(list)
     for (part, harmed, holds, case), outcome in rows.items():
         mark = "" if outcome == "passed" else f" ({outcome})"
         tests[part, harmed, holds].append(case.replace("|", "\\|") + mark)
     for (part, harmed, holds), cases in sorted(tests.items()):
         named = "; ".join(sorted(filter(None, cases)))
-        lines += ["", f"- {part}, {harmed}: **{holds}**" + (f": {named}" if named else "")]
+        lines += [f"- {part}, {harmed}: **{holds}**" + (f": {named}" if named else "")]
     return "\n".join(lines) + "\n"

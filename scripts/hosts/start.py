@@ -44,12 +44,17 @@ from scripts.hosts.slurm_status import (
 SECONDS = 5  # between two looks at the queue for jobs of an earlier run
 PENDING_SECONDS = 30  # between two looks at why jobs wait
 # reasons that pass by themselves when jobs ahead end; the first is a job that Slurm has not looked at yet
-ORDINARY = {"None", "Resources", "Priority", "Dependency", "BeginTime", "Cleaning", "Prolog", "JobHeldUser"}
+ORDINARY = {"None", "Resources", "Priority", "Dependency", "BeginTime", "Cleaning", "Prolog"}
+HELD = "it is held; `scontrol release` with its number lets it start"
 REMEDIES = {
     "PartitionTimeLimit": "lower `runtime` in the profile below the partition's limit (sinfo -o '%P %l')",
     "PartitionNodeLimit": "the partition lends fewer nodes than `nodes` in the profile",
     "PartitionConfig": "the partition has no such GPUs, memory or nodes; see `scontrol show partition`",
     "BadConstraints": "no node has what the profile asks for",
+    "JobHeldUser": HELD,
+    "JobHeldAdmin": HELD,
+    "job_requeued_in_held_state": HELD,
+    "launch_failed_requeued_held": HELD,
     "ReqNodeNotAvail": "the nodes it needs are down, drained or reserved (sinfo -R)",
 }
 
@@ -123,7 +128,7 @@ def wait_for_earlier() -> None:
 
 def never_starting(folder: Path) -> dict[str, tuple[str, str]]:
     """Job id → (rule and wildcards, Slurm's reason), of jobs sent from `folder` that will not start by themselves."""
-    jobs = squeue("%i|%Z|%k|%r", "--states", "PENDING")
+    jobs = squeue("%i|%Z|%k|%r", "--states", "PENDING,REQUEUE_HOLD,SPECIAL_EXIT")
     return {
         job: (rule, reason)
         for job, work_folder, rule, reason in jobs
@@ -151,7 +156,7 @@ def report_pending(seconds: float = PENDING_SECONDS) -> None:
                 continue  # Snakemake itself says so where it matters
             seen = {(job, rule, reason) for job, (rule, reason) in waiting.items()}
             for job, rule, reason in sorted(seen & seen_before - reported):
-                hint = REMEDIES.get(reason.split(",")[0], "see `scontrol show job`")
+                hint = REMEDIES.get(reason.split(",")[0].replace(" ", "_"), "see `scontrol show job`")
                 print(f"Slurm does not start job {job} ({rule}): {reason}; {hint}", file=sys.stderr)
             reported |= seen & seen_before
             seen_before = seen

@@ -201,6 +201,10 @@ def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_
         [job] = [job for job in slurm.jobs("train") if job["JobState"] == "PENDING"]
         assert line.startswith(f"Slurm does not start job {job['JobId']} (rule_train")
         assert "PartitionTimeLimit; lower `runtime` in the profile" in line
+        subprocess.run(["scontrol", "hold", job["JobId"]], check=True)
+        slurm.wait(lambda: "JobHeld" in out.read_text(), "the line about the hold", 120)
+        assert "it is held; `scontrol release` with its number lets it start" in out.read_text()
+        subprocess.run(["scontrol", "release", job["JobId"]], check=True)
     finally:
         subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=INFINITE"], check=True)
     assert first.wait(300) == 0, out.read_text()[-3000:]
