@@ -19,7 +19,7 @@ HARMLESS = {*WRAPPING.split(), *MAKING.split()}
 # with `_` or `on_` and what stands under another decorator. All else of a class counts where reached code names it.
 HOOKS = {"backward", "construct_mapping", "construct_object", "evaluation_loop", "find_class", "finished", "format"}
 HOOKS |= {"forward", "load_state_dict", "lock_warn_only", "model_config", "parse", "started", "step", "tags"}
-HOOKS |= {"from_json", "training_step"}
+HOOKS |= {"create_scheduler", "from_json", "training_step"}
 OF_METHODS = HARMLESS - {"field_validator", "model_validator"}
 # arguments of a setting that say what it is and which values are refused, and never change what a value does
 OF_SETTINGS = {"description", "ge", "gt", "le", "lt", "max_length", "min_length", "pattern"}

@@ -241,12 +241,11 @@ def test_shards_rebuilt_with_the_same_content_cost_no_training(finished, tmp_pat
     assert clone.jobs() == GATE  # eval.json names the setting itself
 
 
-def test_a_missing_shard_is_made_again_when_training_needs_it(finished, tmp_path):
+def test_a_missing_shard_is_made_again_with_what_was_made_from_it(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     (clone.root / "results/tokens/pack/instruct-2048/train.tokens.bin").unlink()
-    assert clone.jobs() == set()
-    setting("training", "train", "sft", "learning_rate", 2e-3)(clone)
-    assert {"pack instruct 2048", "train sft"} <= clone.jobs()
+    jobs = clone.jobs()
+    assert {"pack instruct 2048", "train sft"} <= jobs and not {"pack code 512", "train pretrain"} & jobs
 
 
 def test_every_input_that_made_it_is_named_in_eval_json(finished):

@@ -91,6 +91,6 @@ def test_a_prefix_to_fill_in_behind_stops_at_the_same_place_and_its_end_is_due(f
 
 def test_control_tokens_are_never_taken_back(tmp_path):
     encoder = Encoder(kinds.write(tmp_path, "qwen"))
-    ids = [encoder.controls["<|im_start|>"], *encoder.continuation("x\n")]
-    assert heal(encoder, ids).ids == ids[:1]
+    ids = [encoder.controls["<|im_start|>"], *encoder.continuation("x")]
+    assert heal(encoder, ids)[:2] == (ids[:1], b"x")
     assert heal(encoder, ids[:1]) == (ids[:1], b"", 0)

@@ -136,7 +136,7 @@ RESUMED = {
         "optimizer": "muon",
         "keep_best": True,
         "early_stopping": {"patience": 2, "min_delta": 10.0},
-        "learning_rate": 0.1,
+        "learning_rate": 1.0,  # too much: the first evaluation is the best one
     },
     "8 bits, frozen": {
         "optimizer": "adamw_8bit",

@@ -59,7 +59,7 @@ def test_a_changed_setting_reruns_its_stage_and_what_depends_on_it(colleague, se
         (flip, "results/corpus/filter/beta/rejects.jsonl.zst", {"filter beta", *TRAINING}),
         (flip, "results/training/first/config.json", TRAINING),  # no rule declares it
         (flip, "results/eval.json", {"gate"}),
-        (Path.unlink, "data/raw/alpha-1.json", set()),  # what was made from it says so, and nothing needs it
+        (Path.unlink, "data/raw/alpha-1.json", {"pull alpha", "filter alpha", *TRAINING}),
         (Path.unlink, "results/training/first/model.safetensors", TRAINING),
     ],
 )
