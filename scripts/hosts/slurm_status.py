@@ -131,7 +131,7 @@ def keep_to_squeue() -> None:
     def cancelled(self, active_jobs: list) -> None:
         jobs = sent.with_active(active_jobs)
         if jobs:
-            named = ", ".join(f"{job.external_jobid} ({job.job.rule.name})" for job in jobs)
+            named = ", ".join(f"{job.external_jobid} ({job.job.name})" for job in jobs)
             print(f"cancelling Slurm's jobs {named}", file=sys.stderr)
         cancel(self, jobs)
 

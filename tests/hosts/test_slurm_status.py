@@ -64,7 +64,7 @@ def test_the_plugin_asks_squeue_although_the_controller_does_not_answer_and_sacc
 
 
 def job_info(number):
-    return SimpleNamespace(external_jobid=number, job=SimpleNamespace(rule=SimpleNamespace(name="train")))
+    return SimpleNamespace(external_jobid=number, job=SimpleNamespace(name="train"))
 
 
 def test_what_was_sent_and_has_not_ended_is_cancelled_though_the_plugins_list_is_empty_while_it_asks():
@@ -77,6 +77,23 @@ def test_what_was_sent_and_has_not_ended_is_cancelled_though_the_plugins_list_is
     assert sent.with_active([]) == [jobs[0], jobs[2]]
     other = job_info("11")
     assert sent.with_active([jobs[0], other]) == [jobs[0], jobs[2], other]
+
+
+@pytest.mark.slow
+def test_a_group_of_jobs_is_named_and_cancelled(monkeypatch, capsys):
+    """Snakemake's GroupJob has a name, and no rule."""
+    import snakemake_executor_plugin_slurm as plugin
+
+    for name in ("query_job_status", "get_min_job_age"):
+        monkeypatch.setattr(plugin, name, getattr(plugin, name))
+    for name in ("report_job_error", "report_job_submission", "report_job_success"):
+        monkeypatch.setattr(plugin.Executor, name, getattr(plugin.Executor, name))
+    cancelled = []
+    monkeypatch.setattr(plugin.Executor, "cancel_jobs", lambda self, jobs: cancelled.extend(jobs))
+    slurm_status.keep_to_squeue()
+    group = SimpleNamespace(external_jobid="7", job=SimpleNamespace(name="corpus_pack_split"))
+    plugin.Executor.cancel_jobs(None, [group])
+    assert cancelled == [group] and "7 (corpus_pack_split)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
