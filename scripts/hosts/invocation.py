@@ -122,6 +122,11 @@ def read_owner(descriptor: int) -> dict:
     return {}
 
 
+def write_owner(descriptor: int, owner: dict) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+
+
 def hold_folder(locks: bool = True) -> None:
     """Hold the working folder until this process ends, and remove what a killed Snakemake left in it.
 
@@ -156,8 +161,7 @@ def hold_folder(locks: bool = True) -> None:
         print(f"unlocked: the lock was left by {described(earlier_owner)}, which was killed", file=sys.stderr)
     if earlier_owner and earlier_owner["boot"] == owner["boot"]:
         wait_for_jobs(run_of(earlier_owner))
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    write_owner(descriptor, owner)
     os.environ[RUN] = run_of(owner)
 
 
@@ -186,9 +190,7 @@ def hold_results(file: Path) -> None:
         ) from None
     except OSError:
         return  # a file system without flock
-    owner = {**this_process(), "folder": str(Path.cwd())}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    write_owner(descriptor, {**this_process(), "folder": str(Path.cwd())})
 
 
 def open_owner() -> int:

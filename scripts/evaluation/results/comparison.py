@@ -97,8 +97,6 @@ def detectable_with_seeds(differences: np.ndarray, effective: float, confidence:
     return half_width(parts, 1 - confidence) + float(special().stdtrit(len(differences) - 1, POWER)) * error or None
 
 
-UNKNOWN = "no difference shown"
-
 Place = tuple[str, str]  # (dataset, language)
 Sides = list[list[str]]  # of one or of two models to compare, the model of each seed
 
@@ -242,9 +240,14 @@ class SuiteComparison:
         if min(informative, *weighing) < fewest:
             return None
         table, effective = self.table(metric, place, sides), self.effective(metric, place, sides[0][0])
+        return self.over_seeds(table, min(effective, informative))
+
+    def over_seeds(self, table: np.ndarray, effective: float) -> Estimate:
+        """The mean of float64 [seeds, clusters] with interval and p. `effective`: for how many equal clusters they
+        count."""
         if len(table) == 1:
-            return estimate(table[0], min(effective, informative), self.confidence)
-        return compare_seeds(table, min(effective, informative), self.confidence)
+            return estimate(table[0], effective, self.confidence)
+        return compare_seeds(table, effective, self.confidence)
 
     def difference(self, metric: str, place: Place, sides: Sides) -> Estimate | None:
         """The paired difference of two models with its interval and p; None if too few clusters tell of any."""
@@ -265,17 +268,13 @@ class SuiteComparison:
             parts.append(weight * self.table(metric, place, [side]))
             sums = [self.figures(place, name).sum(axis=0) for name in side]
             value += weight * float(np.mean([self.suite.value(metric, of_one) or 0.0 for of_one in sums]))
-        table = sum(parts[1:], parts[0])
+        table = sum(parts)
         first = next(iter(weights))
         row = {"dataset": place[0], "language": place[1], "metric": metric, "value": value}
-        row |= {"interval": None, "p": None, "clusters": self.number_of_clusters(place), "direction": UNKNOWN}
+        row |= {"interval": None, "p": None, "clusters": self.number_of_clusters(place), "direction": direction(None)}
         if self.number_of_clusters(place) < fewest_clusters(self.confidence) or not np.isfinite(table).all():
             return row
-        effective = self.effective(metric, place, self.with_seeds(first)[0])
-        if len(table) == 1:
-            estimated = estimate(table[0], effective, self.confidence)
-        else:
-            estimated = compare_seeds(table, effective, self.confidence)
+        estimated = self.over_seeds(table, self.effective(metric, place, self.with_seeds(first)[0]))
         row |= {"interval": estimated.interval, "p": estimated.p}
         return row | {"direction": direction(estimated.interval, self.suite.metrics[metric].better)}
 

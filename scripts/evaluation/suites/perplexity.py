@@ -267,7 +267,6 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     if retrieval and not plain:
         prefixes = scored.retrieved(Pieces(read_jsonl(path.with_name("train.jsonl.zst")), retrieval.pieces))
         variants[RETRIEVAL] = scored.score(model.model, f"{label}, retrieval", prefixes)
-    if retrieval and not plain:
         for steps, folder in snapshots(model.folder):
             variants[after(steps)] = scored.score(load_weights(folder), f"{label}, after {after(steps)}")
     items = []
