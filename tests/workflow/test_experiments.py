@@ -188,7 +188,8 @@ def test_lora_qa_saves_an_8_bit_trained_adapter_per_dataset_and_one_summary_over
             scores[m]["perplexity"][row["dataset"]]["all"]["bits_per_byte"]["value"] for m in (row["model"], "base")
         )
         assert row["value"] == pytest.approx(tuned - base)
-        assert row["value"] < 0 and row["direction"] in ("better", "no difference shown")  # of 7 and 8 chats
+        # Of 7 and 8 chats: the correction for many comparisons may take "better" away, which it then says.
+        assert row["value"] < 0 and row["direction"].startswith(("better", "no difference shown"))
     page = (results / "report.html").read_text()
     assert 'id="datasets"' in page
     assert "files seen" not in page
