@@ -1,12 +1,34 @@
-"""The program `snakemake` of the environment: Snakemake itself, after a look at the experiment files that it is given.
+"""The program `snakemake` of the environment: Snakemake itself, after a look at the files that it is given.
 
-`make env` copies this file into it. Snakemake reads `--configfile` and `--config` before any code of a
+`make env` copies this file into it. Snakemake reads `--configfile`, `--config` and `--profile` before any code of a
 workflow runs, and ends with a traceback where one of them is wrong; a mistake is one line here.
 """
 
 import re
 import sys
 from pathlib import Path
+
+
+def given_twice(profile: str) -> str:
+    """Which resource of a profile stands there in two units, as `mem` and `mem_mb`; empty where none does."""
+    from scripts.experiment.machine_files import read_yaml
+
+    for path in (Path(profile) / "config.yaml", Path("profiles") / profile / "config.yaml"):
+        if path.is_file():
+            settings = read_yaml(path)
+            places = {"default-resources": settings.get("default-resources")}
+            of_rules = settings.get("set-resources")
+            if isinstance(of_rules, dict):
+                places |= {f"set-resources.{rule}": given for rule, given in of_rules.items()}
+            for place, given in places.items():
+                for name in ("mem", "disk"):
+                    twice = [
+                        key for key in (name, f"{name}_mb", f"{name}_mib") if isinstance(given, dict) and key in given
+                    ]
+                    if len(twice) > 1:
+                        return f"{path}: {place} has {' and '.join(twice)}, which are one resource; keep one of them"
+            break
+    return ""
 
 
 def mistakes(words: list[str]) -> str:
@@ -27,6 +49,10 @@ def mistakes(words: list[str]) -> str:
                 read_yaml(Path(word))
             except UserError as error:
                 return str(error)
+        elif option in ("--profile", "--workflow-profile"):
+            line = given_twice(word)
+            if line:
+                return line
         elif option in ("--config", "-C") and "." in word.partition("=")[0]:
             key = word.partition("=")[0]
             return f"--config {key}: takes no dotted key; write it in a file that has `extends`, as --configfile"

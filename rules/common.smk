@@ -3,6 +3,8 @@ import os
 import sys
 from pathlib import Path
 
+if not Path.cwd().samefile(workflow.basedir):
+    sys.exit(f"error: start snakemake in its checkout: `cd {workflow.basedir}` first; its paths count from there")
 sys.path.insert(0, workflow.basedir)
 
 from scripts.common.errors import UserError

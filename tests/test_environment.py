@@ -114,6 +114,22 @@ def test_snakemake_starts_as_it_is_and_a_dotted_key_or_a_target_taken_for_a_file
     assert done.returncode == 1 and done.stderr.startswith("error: results/no.json: a target, behind --configfile")
 
 
+def test_a_resource_in_two_units_and_a_start_outside_the_checkout_are_one_line(tmp_path):
+    profile = tmp_path / "config.yaml"
+    for content, place in (
+        ("default-resources: {machine: local, mem: 4GB, mem_mb: 4000}", "default-resources"),
+        ("set-resources: {train: {disk_mb: 1, disk: 2GB}}", "set-resources.train"),
+    ):
+        profile.write_text(content)
+        done = started("-n", "--profile", tmp_path)
+        assert done.returncode == 1 and done.stderr.startswith(f"error: {profile}: {place} has ")
+        assert done.stderr.count("\n") == 1
+    line = [sys.executable, "-m", "snakemake", "-n", "-s", Path("Snakefile").resolve(), "results/eval.json"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert [text for text in done.stderr.splitlines() if text.startswith("error: start snakemake in its checkout")]
+
+
 def started(*words) -> subprocess.CompletedProcess:
     line = [sys.executable, "envs/checked_snakemake.py", *map(str, words)]
     return subprocess.run(line, capture_output=True, text=True, check=False)
