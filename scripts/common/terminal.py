@@ -39,6 +39,11 @@ ERROR = re.compile(r"error: |fault: |[\w.]+(Error|Exception)\b")
 # That others lost a rank (scripts/training/engine/parallel.py) only follows from its fault, also where it comes later.
 KILLED = re.compile(r"fault: rank \d+ on \S+ was killed")
 LOST = re.compile(r"fault: \S+: the connection to another rank was lost")
+# what libraries say when the kernel gives a program no more memory, some of them in words that do not speak of it
+NO_MEMORY = re.compile(
+    r"Thread creation failed|can't start new thread|[Cc]an(no|')t allocate memory|MemoryError|bad_alloc"
+)
+MORE_MEMORY = "too little memory or address space: give the job more `mem_mb`, or raise `ulimit -v` and `ulimit -u`"
 END = "At least one job did not complete successfully"
 # what Snakemake says when it was stopped by SIGTERM, and by an interrupt
 STOPS = ("Will exit after finishing currently running jobs", "Terminating processes on user request")
@@ -70,6 +75,8 @@ def tail(path: str) -> list[str]:
     lines = read_lines(path)
     number = error_in(lines)
     if number is None:
+        if any(map(NO_MEMORY.search, lines[-LINES:])):
+            return [*lines[1 - LINES :], f"fault: {MORE_MEMORY}"]
         return lines[-LINES:]
     last = lines[number]  # several ranks of a stage may have written it
     return [*(line for line in lines[:number] if line != last), last][-LINES:]
@@ -82,6 +89,8 @@ def cause(paths: list[str]) -> str:
         shown = [line for line in lines if line.strip() and not line.startswith("srun: ")]
         if number is not None:
             return lines[number].partition(": ")[2]
+        if any(map(NO_MEMORY.search, shown[-LINES:])):
+            return MORE_MEMORY
         if shown:
             return shown[-1]
     return ""

@@ -5,7 +5,7 @@ import logging
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from scripts.common.terminal import END, Shortened, tail
+from scripts.common.terminal import END, MORE_MEMORY, Shortened, tail
 
 
 @pytest.fixture
@@ -87,6 +87,7 @@ def test_finished_jobs_are_one_line_with_their_wildcards(printed):
             "fault: sft: the connection to another rank was lost: it has ended\n",
             "; it ended with: results/work: No space left on device",
         ),
+        ("libgomp: Thread creation failed: Resource temporarily unavailable\n", f"; it ended with: {MORE_MEMORY}"),
         ("Traceback (most recent call last):\nValueError: 1\n", "; it ended with: ValueError: 1"),
         ("", ""),
     ],
@@ -95,6 +96,6 @@ def test_a_job_that_is_tried_again_says_why_because_its_log_starts_over(printed,
     start(printed, 1, "train", stage="sft")
     (tmp_path / "sft.log").write_text(log)
     fail(printed, 1, "sft.log")
-    if log.startswith("error: "):
-        assert tail("sft.log")[-1] == f"error: {cause.removeprefix('; it ended with: ')}"
+    if "error: " in log or MORE_MEMORY in cause:
+        assert tail("sft.log")[-1].partition(": ")[2] == cause.removeprefix("; it ended with: ")
     assert printed("Trying to restart job 1.") == f"trying again: train sft{cause}"
