@@ -108,7 +108,7 @@ class ExperimentView:
             return [self.layout.model("base")]
         if self.sources:
             return [self.layout.split]
-        return [self.layout.dataset(name) for name in self.experiment.corpus.compose]
+        return [self.layout.dataset(name) for name in sorted(self.experiment.corpus.compose)]
 
     @cached_property
     def base_folder(self) -> str:
@@ -151,8 +151,14 @@ class ExperimentView:
 
     @cached_property
     def suites(self) -> dict[str, Record]:
-        """The configured suites with their settings; pinned benchmarks as the files that rule `problems` makes."""
+        """The configured suites with their settings; pinned benchmarks as the files that rule `problems` makes.
+
+        Datasets are in the order of their names: another order of the experiment's keys must rerun nothing.
+        """
         suites = configured(self.experiment.evaluation)
+        for name, settings in suites.items():
+            if getattr(settings, "datasets", None):
+                suites[name] = settings.model_copy(update={"datasets": sorted(settings.datasets)})
         code = suites.get("code")
         if code:
             suites["code"] = code_suite.with_files(code, self.layout)

@@ -91,9 +91,21 @@ def members_of(statement: ast.ClassDef) -> dict[str, ast.stmt]:
     return members
 
 
+def without_quotes(annotation: ast.expr | None) -> ast.expr | None:
+    """A quoted annotation as what it says: `"Path"` is `Path`."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return ast.parse(annotation.value, mode="eval").body
+    return annotation
+
+
 def without_documentation(tree: ast.Module) -> ast.Module:
-    """The tree less its docstrings, descriptions and bounds of settings; comments are not in a tree to begin with."""
+    """The tree less its docstrings, descriptions and bounds of settings, and quotes around annotations; comments are
+    not in a tree to begin with."""
     for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS):
+            node.returns = without_quotes(node.returns)
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            node.annotation = without_quotes(node.annotation)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(getattr(first, "value", None), ast.Constant) and isinstance(first.value.value, str):

@@ -13,6 +13,7 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.record import to_dict, to_json
 from scripts.sources.tables.sources_table import read_sources
 
 
@@ -36,6 +37,23 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
     assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
     assert flow.trained_on == ["code", "instruct"]
     assert flow.models == ["base", "pretrain", "sft"] and flow.own_datasets == []
+
+
+@pytest.mark.parametrize("name", ["experiments/qwen2.5-7b-code", "experiments/lora-qa", "examples/from-scratch"])
+def test_datasets_in_another_order_and_defaults_that_are_written_out_are_the_same_settings_for_each_suite(name):
+    flow = dag(f"config/{name}.yaml")
+    suites = {suite: to_json(settings) for suite, settings in flow.suites.items()}
+
+    def reorder(config):
+        config["corpus"]["compose"] = dict(reversed(config["corpus"]["compose"].items()))
+
+    def write_out(config):
+        for suite in suites:
+            config["evaluation"][suite] = to_dict(flow.experiment)["evaluation"][suite]
+
+    for edit in (reorder, write_out):
+        other = dag(f"config/{name}.yaml", edit)
+        assert {suite: to_json(settings) for suite, settings in other.suites.items()} == suites
 
 
 def test_a_stage_on_a_mixture_trains_on_its_datasets_which_are_packed_at_the_stages_length():

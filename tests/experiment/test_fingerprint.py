@@ -165,6 +165,7 @@ CHANGES = {
     "an unused helper": ("common/helper.py", "    return x\n", "    return x + 1\n", False),
     "an unreached module": ("common/other.py", "x = 1", "x = 2", False),
     "a constant beside one that is used": ("common/kinds.py", "spare = 2", "spare = 3", False),
+    "quotes around an annotation": ("common/records.py", "x: int", 'x: "int"', False),
     "a field of a record": ("common/records.py", "x: int", "x: float", True),
     "an unused method of a class that is used": ("common/records.py", "return 3", "return 33", False),
     "an unused value of a class that is used": ("area/rule.py", "spare = 5", "spare = 6", False),
@@ -247,6 +248,9 @@ def test_the_code_of_an_optimizer_counts_only_for_the_stages_that_it_trains(tmp_
         return {name: fingerprint.fingerprint(train, modules_of_others(name)) for name in OPTIMIZERS}
 
     before = codes()
+    with (tmp_path / "scripts/training/model/chunked_loss.py").open("a") as file:
+        file.write("UNUSED = 5\n")
+    assert codes() == before
     path = tmp_path / "scripts/training/optimization/muon.py"
     path.write_text(path.read_text().replace("MOMENTUM = 0.95", "MOMENTUM = 0.96"))
     after = codes()

@@ -34,7 +34,8 @@ from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import torch_build
 
 MODEL = Path(__file__).parent.parent / "model"
-CODE = tuple(MODEL / name for name in ("kernel_trials.py", "attention.py", "chunked_loss.py"))
+# The names without `.py`: a file that code names counts in fingerprints as a whole, and of these only what is reached.
+CODE = tuple(MODEL / f"{name}.py" for name in ("kernel_trials", "attention", "chunked_loss"))
 PACKAGES = ("torch", "transformers")
 ALL_LINEAR = "all-linear"
 RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")  # of a rank that asks: the trials are one process
