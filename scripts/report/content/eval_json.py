@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import read_json, sha256_file
 from scripts.experiment.layout import Layout
+from scripts.experiment.provenance import provenance_file, read_provenance
 
 CONTAMINATED_EXAMPLES = 3  # shown per dataset
 KEYS = {
@@ -47,8 +48,25 @@ def read_evaluation(results: Path) -> dict:
     evaluation = read_json(path)
     if not isinstance(evaluation, dict) or not evaluation.keys() >= KEYS:
         raise UserError(f"{path}: not written by rule gate; delete it and run again")
+    check_items(results, evaluation)
     train = evaluation["inputs"]["experiment"].get("training", {}).get("train", {})
     return evaluation | {"stages": in_order(evaluation["stages"], train)}
+
+
+def check_items(results: Path, evaluation: dict) -> None:
+    """Check that the items from which pages and comparisons are made are those that rule gate read. Raises UserError:
+    one was edited or is missing."""
+    record = provenance_file(Layout(results).gate)
+    if not record.is_file():
+        return
+    made_in = evaluation["inputs"]["experiment"]["results"]  # the folder may have been moved since
+    for name, expected in read_provenance(record).inputs.items():
+        if name.endswith("items.jsonl.zst"):
+            path = results / Path(name).relative_to(made_in)
+            if not path.is_file() or sha256_file(path) != expected:
+                raise UserError(
+                    f"{path}: not what {Layout(results).gate} was made from; run the workflow again, or pull the file"
+                )
 
 
 def contamination_rows(evaluation: dict) -> list[dict]:
