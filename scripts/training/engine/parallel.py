@@ -17,7 +17,7 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -44,7 +44,7 @@ def build_root() -> Path:
 
 
 def clear_stale_locks() -> None:
-    """Remove locks that killed builds of DeepSpeed's extensions (CPU Adam, shared-memory collectives) have left.
+    """Remove locks that killed builds of DeepSpeed's CPU Adam have left.
 
     PyTorch guards a build by a file named `lock`, which a killed process leaves behind, and for which every later one
     waits without end (torch/utils/file_baton.py). So each process that may build holds a shared flock until it ends.
@@ -63,11 +63,10 @@ def clear_stale_locks() -> None:
     fcntl.flock(users, fcntl.LOCK_SH)
 
 
-def log_missing_builds(names: Iterable[str]) -> None:
-    """Log the extensions that DeepSpeed is about to compile, as it does so for minutes without a word."""
-    for name in names:
-        if not any(build_root().glob(f"**/{name}.so")):
-            logging.info(f"DeepSpeed compiles {name} into {build_root()}, once on this machine: one to three minutes")
+def log_missing_build(name: str) -> None:
+    """Log that DeepSpeed is about to compile an extension, as it does so for minutes without a word."""
+    if not any(build_root().glob(f"**/{name}.so")):
+        logging.info(f"DeepSpeed compiles {name} into {build_root()}, once on this machine: one to three minutes")
 
 
 def world_size() -> int:
@@ -101,9 +100,10 @@ def start_process_group(machine: Machine) -> None:
         import deepspeed
 
         clear_stale_locks()
-        if os.environ["RANK"] == "0":
-            extensions = {"deepspeed_shm_comm": machine.gpus == 0, "cpu_adam": machine.offload}
-            log_missing_builds(name for name, needed in extensions.items() if needed)
+        # shared-memory collectives between ranks on a CPU are for inference alone, and take minutes to compile
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        if os.environ["RANK"] == "0" and machine.offload:
+            log_missing_build("cpu_adam")
         deepspeed.logger.setLevel(logging.ERROR)
         deepspeed.init_distributed(
             "nccl" if machine.gpus else "gloo", auto_mpi_discovery=False, verbose=False, timeout=timeout
