@@ -12,8 +12,6 @@ import json
 import shutil
 from pathlib import Path
 
-import yaml
-
 from scripts.common import manifest
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, seal, sha256_file, write_json
@@ -68,29 +66,36 @@ def table(head: list[str], rows: list[list]) -> str:
     return "\n".join(f"| {' | '.join(escape(cell) for cell in line)} |" for line in lines)
 
 
-def metadata(evidence: dict) -> dict:
-    """The card's head, as Hugging Face reads it."""
+def metadata(evidence: dict) -> str:
+    """The card's head as YAML, as Hugging Face's hub reads it."""
+    from huggingface_hub import EvalResult, ModelCardData  # of all that import this module, only releases need it
+
     results = []
     for row in evidence["scores"]:
         results.append(
-            {
-                "task": {"type": "text-generation"},
-                "dataset": {"name": row["dataset"], "type": row["dataset"]},
-                "metrics": [{"type": row["metric"], "value": row["value"]}],
-            }
+            EvalResult(
+                task_type="text-generation",
+                dataset_type=row["dataset"],
+                dataset_name=row["dataset"],
+                metric_type=row["metric"],
+                metric_value=row["value"],
+            )
         )
-    head = {"license": evidence["licence"], "library_name": "transformers", "pipeline_tag": "text-generation"}
-    if evidence["base"]["hub"]:
-        head["base_model"] = evidence["base"]["hub"]
-    head["datasets"] = sorted(evidence["datasets"])
-    head["model-index"] = [{"name": evidence["name"], "results": results}]
-    return head
+    return ModelCardData(
+        license=evidence["licence"],
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        base_model=evidence["base"]["hub"] or None,
+        datasets=sorted(evidence["datasets"]),
+        model_name=evidence["name"],
+        eval_results=results,
+    ).to_yaml()
 
 
 def card(evidence: dict) -> str:
     """README.md of a release."""
     stages, base = evidence["stages"], evidence["base"]
-    parts = [f"---\n{yaml.safe_dump(metadata(evidence), sort_keys=False, allow_unicode=True)}---\n"]
+    parts = [f"---\n{metadata(evidence)}\n---\n"]
     parts += [f"# {evidence['name']}", f"Is the folder whole? `sha256sum -c {SUMS}` and `python3 {CHECK}` say so, and"
               " need nothing else."]  # fmt: skip
     parts.append(f"{base['words']}, trained in {len(stages)} stages by stagecraft. {verdict_of(evidence)}")
@@ -104,7 +109,6 @@ def card(evidence: dict) -> str:
     parts += ["## What it was trained on", stage_table(stages), source_table(evidence), left_out(evidence)]
     parts += ["## Scores", scores(evidence)]
     parts += ["## Is this the model that was trained?", proofs(evidence)]
-    parts += ["## Words of the training data in its answers", copied(evidence)]
     parts += ["## Limits", limits(evidence), "## Make it again", again(evidence)]
     return "\n\n".join(parts) + "\n"
 
@@ -177,25 +181,11 @@ def proofs(evidence: dict) -> str:
     return table(["compared", "as trained", ""], rows)
 
 
-def copied(evidence: dict) -> str:
-    rows = []
-    for row in evidence["copied"]:
-        share = f"{row['tokens']} of {row['of']}"
-        rows.append([row["suite"], row["id"], share, row["document"], row["source"], row["licence"]])
-    if not rows:
-        return "No answer of the evaluation shares 8 tokens in a row with a training document."
-    head = ["suite", "answer", "longest run of tokens", "training document", "source", "licence"]
-    return "Of each answer of the evaluation the longest run that stands in a training document:\n\n" + table(
-        head, rows
-    )
-
-
 def limits(evidence: dict) -> str:
     languages = ", ".join(sorted(evidence["languages"])) or "text"
     return (
-        f"Trained on {languages} alone. It may write code that is wrong, or that is under another's licence: the"
-        " section above shows what was found in the evaluation, not all that there is. Scores hold for the held-out"
-        " part of these sources."
+        f"Trained on {languages} alone. It may write code that is wrong, or that stands word for word in its training"
+        " data, under another's licence. Scores hold for the held-out part of these sources."
     )
 
 

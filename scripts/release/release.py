@@ -32,7 +32,6 @@ from scripts.experiment.settings.training import Release
 from scripts.release.card import CHANGES, write_papers, write_text
 from scripts.release.gguf_file import modelfile, write_gguf
 from scripts.release.proof import Samples, failed, prove
-from scripts.release.shared_runs import longest_runs
 from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model.loading import load_model
 
@@ -145,28 +144,6 @@ def score_rows(evaluation: dict, model: str) -> list[dict]:
     return rows
 
 
-def copied_rows(layout: Layout, model: Path, name: str, shards: list[Path], cards: dict) -> list[dict]:
-    """Of each text that the evaluation had the model write, the longest run that stands in a training document."""
-    encoder, written = Encoder(model), []
-    for path in sorted((layout.results / "evaluation").glob(f"*/{name}/items.jsonl.zst")):
-        for item in read_jsonl(path):
-            for text in item.get("written") or []:
-                encoded = encoder.encode([{"text": text}]).ids.tolist()
-                written.append((path.parts[-3], item["id"], encoded[len(encoder.lead) : -1]))
-    found = longest_runs([ids for *_, ids in written], shards)
-    sources = {}
-    for content in cards.values():
-        sources |= content["sources"]
-    rows = []
-    for (suite, identity, ids), longest in zip(written, found, strict=True):
-        if longest.tokens:
-            source = longest.document.partition("/")[0]
-            licence = sources.get(source, {}).get("licence", "not stated")
-            about = {"suite": suite, "id": identity, "tokens": longest.tokens, "of": len(ids)}
-            rows.append(about | {"document": longest.document, "source": source, "licence": licence})
-    return sorted(rows, key=lambda row: (-row["tokens"] / row["of"], row["id"]))
-
-
 def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, folder: Path) -> dict:
     """All that the card says, but for the proof, from the results of the run."""
     evaluation, cards = read_json(layout.evaluation), read_json(layout.cards / "cards.json")
@@ -179,7 +156,6 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
     base = experiment["training"]["base"]
     hub = base["model"] if base.get("revision") else None
     of_stage = [gate for gate in evaluation["gates"] if gate["model"] == stage]
-    shards = [layout.results / path for path in shard_folders(experiment, layout, chain)]
     return {
         "name": f"{experiment['experiment']}-{stage}",
         "experiment": experiment["experiment"],
@@ -204,7 +180,6 @@ def evidence_of(layout: Layout, stage: str, settings: Release, model: Path, fold
         "datasets": {name: {key: cards[name][key] for key in kept} for name in datasets},
         "languages": sorted({language for name in datasets for language in cards[name]["languages"]}),
         "scores": score_rows(evaluation, stage),
-        "copied": copied_rows(layout, model, stage, shards, {name: cards[name] for name in datasets}),
         "has_chat_template": (folder / "chat_template.jinja").is_file(),
         "gguf": sorted(path.name for path in folder.glob("*.gguf")),
     }
@@ -228,17 +203,6 @@ def shown_of(evaluation: dict, stage: str) -> list[dict]:
 def stage_facts(name: str, settings: dict, summary: dict) -> dict:
     facts = {"name": name, "data": settings["data"], "method": settings.get("method", "full")}
     return facts | {key: summary[key] for key in ("steps", "tokens", "learning_rate", "global_batch")}
-
-
-def shard_folders(experiment: dict, layout: Layout, chain: list[str]) -> list[Path]:
-    """The folders of packed rows that these stages were trained on, below the results root."""
-    below, folders = Layout(Path()), {}
-    for stage in chain:
-        settings = experiment["training"]["train"][stage]
-        mixed = settings["data"] in experiment["tokens"].get("mix", {})
-        rows = below.mixture if mixed else below.shards
-        folders[rows(settings["data"], settings["sequence_length"])] = None
-    return list(folders)
 
 
 def release(stage: str, model: Path, results: Path, settings: Release, out: Path) -> dict:

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, read_jsonl, sha256_file
+from scripts.common.files import read_json, sha256_file
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.training import Release
 from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release, verdict_of
@@ -88,7 +89,10 @@ def test_the_card_says_what_the_run_says(clone, released):
     assert f"| perplexity | code | bits\\_per\\_byte | less | {score:.4g} | " in card
     assert not [gate for gate in evaluation["gates"] if gate["model"] == STAGE]
     assert "No gate of its evaluation is about this stage. Shown to be better than pretrain" in card
-    assert card.startswith("---\nlicense: mit\n") and "PSF-2.0" in (released / NOTICE).read_text()
+    read = ModelCard(card).data  # as the hub reads it
+    assert (read.license, read.datasets, read.model_name) == ("mit", ["code", "instruct"], "tiny-sft")
+    assert score in [result.metric_value for result in read.eval_results]
+    assert "PSF-2.0" in (released / NOTICE).read_text()
     proofs = {row["name"]: row for row in read_json(released / EVIDENCE)["evidence"]["proof"]}
     assert all(proofs[name]["holds"] for name in ("token ids of texts", "token ids of chats", "end tokens", "logits"))
     assert {"bits per byte, tiny-sft-f16.gguf", "bits per byte, tiny-sft-q8_0.gguf"} <= proofs.keys()
@@ -291,25 +295,6 @@ def test_what_llama_cpp_cannot_run_is_refused_before_anything_is_written(release
     check_gguf(*whole)
     with pytest.raises(UserError, match=re.escape(line)):
         check_gguf(whole[0] | config, whole[1] | tokenizer)
-
-
-def test_the_longest_run_of_an_answer_in_the_training_rows_is_found(clone):
-    from scripts.release.shared_runs import SEED, longest_runs
-    from scripts.tokens.packing.shards import Shards
-
-    folder = clone.root / "results/tokens/pack/code-128"
-    shards = Shards(folder, "train")
-    row = len(shards) // 2
-    answer = [7, 7, *shards.tokens[row, 40:60].tolist(), 9, 9, 9]
-    short = shards.tokens[row, 40 : 40 + SEED - 1].tolist()
-    found = longest_runs([answer, short, [3] * 2], [folder])
-    assert found[0].tokens >= 20 and found[0].start <= 2 and [run.tokens for run in found[1:]] == [0, 0]
-    document = found[0].document
-    texts = {
-        record["id"]: record["text"]
-        for record in read_jsonl(clone.root / "results/corpus/compose/code/train.jsonl.zst")
-    }
-    assert document in texts
 
 
 @pytest.mark.parametrize(
