@@ -171,13 +171,8 @@ FREE_TRIES = 10  # of a job whose node fails or that is preempted
 
 
 def ended_with_users_mistake(job) -> bool:
-    """Whether a failed job, or one of a group, ended with a line that says what the user is to change.
-
-    A job that uses the network is always tried again: what answers `not found` now may answer later.
-    """
+    """Whether a failed job, or one of a group, ended with a line that says what the user is to change."""
     for single in getattr(job, "jobs", [job]):
-        if single.resources.get("network"):
-            continue
         for path in single.log:
             lines = read_lines(path)
             number = error_in(lines)

@@ -7,7 +7,7 @@ CLAIMS[".m"]                      # ["matlab", "objective-c", ...], of which FIL
 
 import re
 
-from pygments.lexers._mapping import LEXERS
+from pygments.lexers import LEXERS
 
 from scripts.common.discovery import constants_in
 from scripts.languages import Language

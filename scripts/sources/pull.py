@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.cli import run
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.options import command
 from scripts.experiment.layout import raw_archive, raw_manifest
@@ -70,7 +70,7 @@ def fetch_all(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
                 hint = f"dvc fetch: {lines[0]}"
             else:
                 hint = "`dvc push` where it was added, and see `dvc remote list` here"
-            raise UserError(f"{pointer.path}: no remote gives its object, md5 {pointer.md5}; {hint}")
+            raise MachineFault(f"{pointer.path}: no remote gives its object, md5 {pointer.md5}; {hint}")
 
 
 def present(pointer: Pointer, cache: Path) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from scripts.common.cli import run
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.common.files import new_folder_beside, publish_files, read_json, write_json
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.common.options import command
@@ -83,7 +83,7 @@ def copy_or_download(model: str, revision: str | None, out: Path) -> None:
     except (RepositoryNotFoundError, RevisionNotFoundError) as error:
         raise UserError(f"training.base: the hub has no {model} at revision {revision}, or needs a login") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
-        raise UserError(
+        raise MachineFault(
             f"training.base.model: cannot download {model} ({type(error).__name__}); it needs a network, or a folder"
         ) from error
     shutil.rmtree(out / ".cache", ignore_errors=True)

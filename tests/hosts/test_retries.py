@@ -30,7 +30,7 @@ rule job:
     ("line", "resources", "tries"),
     [
         ("error: tokens.vocab_size: too small", "", 1),
-        ("error: no such repository", "network=1", 3),  # it may answer later
+        ("error: no commit 0000 in /r", "network=1", 1),
         ("fault: rank 1 on n2 was killed by SIGKILL", "", 3),
         ("Segmentation fault", "", 3),
     ],

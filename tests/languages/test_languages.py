@@ -11,10 +11,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
-from scripts.corpus.instruct.facts import facts_of
+from scripts.corpus.instruct.facts import facts_from
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import examples_of
-from scripts.corpus.syntax.grammars import grammar
+from scripts.corpus.syntax.grammars import grammar, parse
 from scripts.evaluation.code_tasks.answers import SIZES
 from scripts.evaluation.code_tasks.regions import regions
 from scripts.evaluation.metrics.completions import identifiers
@@ -67,7 +67,7 @@ def kava(tmp_path, monkeypatch):
 def test_a_language_with_a_grammar_is_one_file(kava):
     assert Filter.parse({"extensions": {".kava": kava}}, "e.yaml").extensions == {".kava": kava}
     assert names_by_alias()["kv"] == kava and extensions_of()[".kava"] == kava
-    facts = facts_of(TEXT, "Sum.kava", kava)
+    facts = facts_from(parse(TEXT, "Sum.kava", kava), TEXT, kava)
     assert (facts.types[0].name, facts.imports, facts.sentence) == ("Sum", ["org.x.Other"], "Adds all the numbers up.")
     [function] = functions_of(TEXT, "Sum.kava", kava)
     assert function.summary == "Adds two numbers to each other."
@@ -94,9 +94,7 @@ def test_a_language_without_a_grammar_goes_through_the_corpus_and_is_counted_whe
     assert {examples_of(document, chats, 42) for document in documents} == {"no_grammar"}
 
 
-@pytest.mark.parametrize(
-    "needs", [grammar, syntax, lambda name: regions("", name), lambda name: facts_of("", "", name)]
-)
+@pytest.mark.parametrize("needs", [grammar, syntax, lambda name: regions("", name), lambda name: parse("", "", name)])
 def test_without_a_grammar_what_needs_one_says_so_in_one_line(needs):
     with pytest.raises(UserError, match=r"^kotlin: no grammar of this language here; there are those of c, cpp, go"):
         needs("kotlin")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from scripts.corpus.syntax.grammars import first_sentence, literal, parse
+from scripts.corpus.syntax.grammars import first_sentence, literal
 from scripts.languages import chats
 
 KINDS = ("annotation", "interface", "record", "struct", "union", "trait", "class", "enum")
@@ -156,14 +156,6 @@ class Outline:
         names = holder.methods if holder else self.functions
         if name not in names:
             names.append(name)
-
-
-def facts_of(text: str, path: str, language: str) -> Facts | None:
-    """The facts of a file; None if too much of it does not parse."""
-    captures = parse(text, path, language)
-    if captures is None:
-        return None
-    return facts_from(captures, text, language)
 
 
 def facts_from(captures: dict[str, list[Node]], text: str, language: str) -> Facts:

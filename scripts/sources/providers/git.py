@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.sources.providers.git_process import empty_repository, end, error_line, git_process, run_git
 from scripts.sources.providers.package_index import time_limit
 
@@ -19,6 +19,8 @@ MAX_SECONDS = 3600.0  # that a fetch may take where no setting limits it
 AS_COMMITTED = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"
 NO_FILTER = "* -filter\n"
 BRANCHES_AND_TAGS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+# what a server says that answers, and will say again
+REFUSED = ("not found", "does not appear to be", "does not exist", "Authentication failed", "ermission denied")
 TOO_SLOW = ("Operation too slow", "timed out", "Timeout")
 
 
@@ -73,6 +75,7 @@ def fetch_commit(location: str, commit: str, work: Path, max_seconds: float, wit
 
     Raises:
         UserError: the repository cannot be read in time, or lacks the commit or, `with_history`, its history.
+        MachineFault: its server cannot be reached.
     """
     repository = empty_repository(work, AS_COMMITTED)
     too_long = f"cannot read {location}: not fetched after {max_seconds / 60:g} min"
@@ -100,7 +103,10 @@ def fetch(repository: Path, location: str, commit: str, with_history: bool = Fal
             return
         # a silent server has taken its time already, and will again
         if pause is None or any(words in result.stderr for words in TOO_SLOW):
-            raise UserError(f"cannot read {location}: {error_line(result.stderr)}")
+            line = f"cannot read {location}: {error_line(result.stderr)}"
+            if Path(location).is_absolute() or any(words in result.stderr for words in REFUSED):
+                raise UserError(line)
+            raise MachineFault(line)
         time.sleep(pause)
 
 

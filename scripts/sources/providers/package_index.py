@@ -24,7 +24,7 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.errors import UnpackError
 from unearth.fetchers import PyPIClient
 
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.common.files import sha256_file
 from scripts.common.progress import Progress
 
@@ -130,7 +130,7 @@ def find_link(
     if links:
         return links[0]
     if unreachable:
-        raise UserError(f"{requirement}: not found, and these could not be reached: {'; '.join(unreachable)}")
+        raise MachineFault(f"{requirement}: not found, and these could not be reached: {'; '.join(unreachable)}")
     searched = ", ".join(Link(place).redacted for _, place in places) or "nowhere: pip is configured with `no-index`"
     kind = "source distribution as a tar"
     if suffixes == WHEELS:
@@ -177,7 +177,7 @@ def download(
         try:
             path = with_retries(attempt)
         except (httpx2.HTTPError, OSError, UnpackError) as error:
-            raise UserError(f"{requirement}: cannot download {link.redacted}: {error}") from error
+            raise MachineFault(f"{requirement}: cannot download {link.redacted}: {error}") from error
     actual = sha256_file(path)
     if actual != sha256:
         raise UserError(f"{requirement}: {link.filename} has sha256 {actual}, pinned is {sha256}")

@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from scripts.corpus.instruct.facts import Facts, Type, facts_of
+from scripts.corpus.instruct.facts import Facts, Type, facts_from
 from scripts.corpus.instruct.functions import functions_of
+from scripts.corpus.syntax.grammars import parse
 from scripts.languages import syntaxes
 
 SOURCES = Path(__file__).parent / "sources"
+
+
+def facts_of(text: str, path: str, language: str) -> Facts | None:
+    captures = parse(text, path, language)
+    return None if captures is None else facts_from(captures, text, language)
+
+
 EXPECTED = {
     "greeting.py": Facts(
         types=[Type("class", "Greeter", ["__init__", "name", "greet"]), Type("class", "Inner", ["method"])],
