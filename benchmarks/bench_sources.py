@@ -48,7 +48,7 @@ def main() -> None:
         if options.limit:
             clone.replace("scripts/experiment/shards.py", "ONE_BY_ONE = 512", f"ONE_BY_ONE = {options.limit}")
         config = read_yaml(Path("config/examples/from-scratch.yaml"))
-        config["sources"] = "many.tsv"
+        config |= {"sources": "many.tsv", "results": "results"}
         (clone.root / "many.yaml").write_text(yaml.safe_dump(config))
         values = {}
         for count in options.sources:

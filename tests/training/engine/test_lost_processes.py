@@ -31,7 +31,7 @@ def ranks(origin, shards, tmp_path):
         words = words if by_launch else on_ranks(words, 2)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PET_SHUTDOWN_TIMEOUT": "2"}
         torchrun = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
-        wait_for(lambda: torchrun.poll() is None and len(logged(tmp_path / "work")) > 20, 120)
+        wait_for(lambda: torchrun.poll() is None and len(logged(tmp_path / "work")) > 20, 300)
         children = psutil.Process(torchrun.pid).children()
         started.extend(children)
         return torchrun, sorted(children, key=lambda child: child.environ()["RANK"])
@@ -135,9 +135,9 @@ def test_hosts_that_lose_their_network_end_with_one_line_each_and_go_on_when_it_
 
     try:
         pair = start()
-        wait_for(lambda: len(logged(tmp_path / "work")) > 25, 120)
+        wait_for(lambda: len(logged(tmp_path / "work")) > 25, 300)
         subprocess.run(["ip", "-n", names[1], "link", "set", cards[1], "down"], check=True)
-        assert all(process.wait(timeout=120) for process in pair)
+        assert all(process.wait(timeout=300) for process in pair)
         for number in range(2):
             said = (tmp_path / f"errors-{number}").read_text()
             assert re.search(
@@ -146,7 +146,7 @@ def test_hosts_that_lose_their_network_end_with_one_line_each_and_go_on_when_it_
         subprocess.run(["ip", "-n", names[1], "link", "set", cards[1], "up"], check=True)
         reached = logged(tmp_path / "work")[-1]
         start()
-        wait_for(lambda: logged(tmp_path / "work")[-1] > reached, 120)
+        wait_for(lambda: logged(tmp_path / "work")[-1] > reached, 300)
         assert "tiny: resumes at step" in (tmp_path / "errors-2").read_text()
     finally:
         for process in started:
