@@ -43,10 +43,10 @@ from scripts.tokens.pack import pieces_of
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.chunked_loss import use_chunked_loss
+from scripts.training.model.kernels import choose_attention, installed_kernels
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.measurements import Throughput
 from scripts.training.planning.budget import stage_budget
-from scripts.training.planning.kernels import choose_attention, installed_kernels
 from scripts.training.planning.resolved_stage import Batch
 from scripts.training.planning.states import GIB
 
@@ -126,9 +126,9 @@ def planned(case: dict) -> float:
     """GiB by the plan, for what a stage of this repository would run: the best kernel of attention."""
     shape = Shape(**dict(zip(KEYS, SHAPES[case["shape"]], strict=True)))
     settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": case["method"]}
-    settings |= {"sequence_length": case["length"], "global_batch": case["rows"], "lora": {**LORA, "dropout": 0}}
+    settings |= {"sequence_length": case["length"], "global_batch_size": case["rows"], "lora": {**LORA, "dropout": 0}}
     stage, batch = Stage.parse(settings, "bench"), Batch(case["rows"], 1)
-    machine = {"nodes": 1, "gpus": 1, "micro_batch": case["rows"], "liger": case["liger"]}
+    machine = {"nodes": 1, "gpus": 1, "micro_batch_size": case["rows"], "liger": case["liger"]}
     machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
     gpu_bytes = stage_budget(stage, shape, machine, batch, validates=False).gpu
     return sum(value for part, value in gpu_bytes.items() if part not in ("CUDA", "fragmentation")) / GIB
@@ -140,7 +140,7 @@ def measure(case: dict) -> dict:
     if attention == "best":
         attention = choose_attention(gpu_capability(1), "bf16", installed_kernels()).name
     shape = dict(zip(KEYS, SHAPES[case["shape"]], strict=True))
-    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=case["liger"]), "qwen2")
+    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch_size=1, liger=case["liger"]), "qwen2")
     lora = case["method"] == "lora"
     torch.manual_seed(0)
     with torch.device(case["device"]):

@@ -36,7 +36,7 @@ def plan_of(row) -> tuple[float, float, float]:
     tflops, share, link = GPUS[row.gpu]
     nodes = max(1, row.gpus // 8)
     settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": row.method}
-    settings |= {"sequence_length": row.length, "optimizer": row.optimizer, "global_batch": row.rows * row.gpus}
+    settings |= {"sequence_length": row.length, "optimizer": row.optimizer, "global_batch_size": row.rows * row.gpus}
     if row.method == "lora":  # the adapters of fms-acceleration's benchmark
         settings["lora"] = {"targets": ["q_proj", "k_proj", "v_proj", "o_proj"]}
     stage = Stage.parse(settings, "published")
@@ -45,7 +45,7 @@ def plan_of(row) -> tuple[float, float, float]:
         machine = Machine(
             nodes=nodes,
             gpus=row.gpus // nodes,
-            micro_batch=row.rows,
+            micro_batch_size=row.rows,
             sharding=row.sharding,
             gradient_checkpointing=checkpointing,
             liger=row.liger == "yes",

@@ -107,37 +107,37 @@ if completion := VIEW.suites.get("completion"):
             " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-if human := VIEW.suites.get("human"):
+if human_ratings := VIEW.suites.get("human_ratings"):
     HUMAN_MODELS = ["base", *EXPERIMENT.training.train]
 
-    rule human:
+    rule human_ratings:
         input:
-            scores=[PATHS.suite(human.of, model) / "scores.json" for model in HUMAN_MODELS],
-            documents=[PATHS.suite(human.of, model) / "items.jsonl.zst" for model in HUMAN_MODELS],
-            sheets=human.sheets,
+            scores=[PATHS.suite(human_ratings.of, model) / "scores.json" for model in HUMAN_MODELS],
+            documents=[PATHS.suite(human_ratings.of, model) / "items.jsonl.zst" for model in HUMAN_MODELS],
+            sheets=human_ratings.sheets,
         output:
             agreement=PATHS.agreement,
             sheet=PATHS.agreement.with_name("sheet.csv"),
             key=PATHS.agreement.with_name("key.json"),
             rated=[
-                PATHS.suite("human", model) / file
-                for model in (HUMAN_MODELS if human.sheets else [])
+                PATHS.suite("human_ratings", model) / file
+                for model in (HUMAN_MODELS if human_ratings.sheets else [])
                 for file in ("scores.json", "items.jsonl.zst")
             ],
         log:
-            PATHS.log("evaluation", "human"),
+            PATHS.log("evaluation", "human_ratings"),
         localrule: True
         conda:
             "../envs/stagecraft.yaml"
         params:
             suite=lambda wildcards, input: str(Path(input.scores[0]).parents[1]),
             models=HUMAN_MODELS,
-            settings=to_json(human),
+            settings=to_json(human_ratings),
             seed=EXPERIMENT.seed,
             out=subpath(output.agreement, parent=True),
-            code=fingerprint("scripts.evaluation.suites.human"),
+            code=fingerprint("scripts.evaluation.suites.human_ratings"),
         shell:
-            "python -m scripts.evaluation.suites.human --suite {params.suite:q} --models {params.models:q}"
+            "python -m scripts.evaluation.suites.human_ratings --suite {params.suite:q} --models {params.models:q}"
             " --settings {params.settings:q} --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
@@ -201,7 +201,7 @@ rule gate:
     input:
         scores=VIEW.suite_files("scores.json"),
         documents=VIEW.suite_files("items.jsonl.zst"),
-        human=PATHS.agreement if "human" in VIEW.suites else [],
+        human_ratings=PATHS.agreement if "human_ratings" in VIEW.suites else [],
         baselines=[PATHS.baselines / "scores.json", PATHS.baselines / "items.jsonl.zst"],
         overlaps=PATHS.overlaps if VIEW.prompts else [],
         stages=[PATHS.model(stage) / f"{file}.json" for stage in VIEW.own_models for file in ("summary", "environment")],

@@ -11,7 +11,7 @@ from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.parameters import count_parameters
-from scripts.training.planning.kernels import base_architecture, installed_kernels, kernels_line, least_capability
+from scripts.training.model.kernels import base_architecture, installed_kernels, kernels_line, least_capability
 from scripts.training.planning.plan_stage import PlanInputs, with_layers
 from scripts.training.planning.plan_stage import plan as plan_stage
 

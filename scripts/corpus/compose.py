@@ -12,7 +12,6 @@ Instruction tasks are balanced by their weights. Code is written as it is: fill-
 knows what fits in a row, at the rates that this manifest names. `filter` drops training documents alone.
 """
 
-import ctypes
 import multiprocessing
 import signal
 import tempfile
@@ -28,6 +27,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.options import parser
+from scripts.common.process import end_with_parent
 from scripts.common.progress import Progress
 from scripts.common.text import text_digest
 from scripts.corpus.formats import own_datasets
@@ -90,13 +90,12 @@ def balance_tasks(
 FEW = 2048  # documents; for fewer, starting processes takes longer than it saves
 CHUNK = 32  # documents that a process takes at once
 BATCH = 4 * CHUNK  # documents for each process, of which two batches are in memory
-PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, even by `kill -9`: a worker would wait for it forever."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends the workers
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def begin_worker() -> None:
+    """Leave Ctrl-C to the parent, which ends the workers; and end with it, as a worker would wait for it forever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(signal.SIGKILL)
 
 
 def chats_of(document: dict, settings: InstructDataset, seed: int) -> list[dict] | str:
@@ -115,7 +114,7 @@ def chats_about(
     if processes == 1:
         yield from ((document, work(document)) for document in documents)
         return
-    with multiprocessing.get_context("fork").Pool(processes, end_with_parent) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, begin_worker) as pool:
         batch = list(islice(documents, BATCH * processes))
         chats = pool.map_async(work, batch, CHUNK)
         while batch:  # one batch is in work while the one before it is written

@@ -189,7 +189,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         "comparisons": compared,
         "summary": summarize(stages, comparisons["perplexity"], compared),
         "latency": latency,
-        "human": read_json(layout.agreement) if evaluation.human else None,
+        "human_ratings": read_json(layout.agreement) if evaluation.human_ratings else None,
         "contamination": contamination,
         "baselines": baselines,
         "stages": of_stages,

@@ -226,7 +226,7 @@ def check_optimization(settings: Stage, key: str) -> None:
     for setting, wrong, reason in (
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
         (
-            "clip",
+            "max_grad_norm",
             not OPTIMIZERS[optimizer].clips,
             f"not with `optimizer: {optimizer}`, whose step does not depend on the gradient's length",
         ),
@@ -236,7 +236,7 @@ def check_optimization(settings: Stage, key: str) -> None:
             f"{optimizer} trains whole matrices; with `method: lora` use {with_adapters}",
         ),
         ("learning_rate", settings.learning_rate == "auto" and lora, "`auto` is for `method: full`"),
-        ("global_batch", settings.global_batch == "auto" and lora, "`auto` is for `method: full`"),
+        ("global_batch_size", settings.global_batch_size == "auto" and lora, "`auto` is for `method: full`"),
     ):
         if setting in named and wrong:
             raise UserError(f"{key}.{setting}: {reason}")

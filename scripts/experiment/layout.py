@@ -132,7 +132,7 @@ class Layout:
 
     @property
     def agreement(self) -> Path:
-        return self.results / "evaluation/human/agreement.json"
+        return self.results / "evaluation/human_ratings/agreement.json"
 
     @property
     def baselines(self) -> Path:

@@ -41,7 +41,7 @@ def check_suites(experiment: Experiment, name: str) -> None:
             raise UserError(f"{key}.samples: with temperature 0 all samples are the same; set a temperature above 0")
         if suite in checks:
             checks[suite](settings, experiment, key)
-        if suite == "human":
+        if suite == "human_ratings":
             continue
         for dataset in scored_datasets(evaluation, suite):
             if dataset in experiment.corpus.compose and dataset not in held_out(experiment):
@@ -54,27 +54,33 @@ def check_suites(experiment: Experiment, name: str) -> None:
 STAGE = "training.train.STAGE"
 MACHINE = "machine"  # the machine file
 
-# their key → ours, with its place in the experiment file or in the machine file; behind a colon the value, if it is one
+# the key of another tool, or of an earlier version → ours, with its place in the experiment file or the machine file;
+# behind a colon the value, if it is one
 KEYS = {
     "output_dir": "results",
     "model_name_or_path": "training.base.model",
     "max_seq_length": f"{STAGE}.sequence_length",
-    "batch_size": f"{STAGE}.global_batch",
+    "clip": f"{STAGE}.max_grad_norm",
+    "global_batch": f"{STAGE}.global_batch_size",
+    "micro_batch": f"{MACHINE}.micro_batch_size",
+    "human": "evaluation.human_ratings",
+    "batch_size": f"{STAGE}.global_batch_size",
     "num_train_epochs": f"{STAGE}.epochs",
     "max_steps": f"{STAGE}.steps",
     "lr": f"{STAGE}.learning_rate",
     "warmup_ratio": f"{STAGE}.warmup_steps",
-    "max_grad_norm": f"{STAGE}.clip",
+    "gradient_clipping": f"{STAGE}.max_grad_norm",
     "bf16": f"{STAGE}.precision: bf16",
     "load_in_4bit": f"{STAGE}.quantize: 4bit",
     "lora_rank": f"{STAGE}.lora.r",
     "lora_alpha": f"{STAGE}.lora.alpha",
-    "per_device_train_batch_size": f"{MACHINE}.micro_batch",
+    "per_device_train_batch_size": f"{MACHINE}.micro_batch_size",
     "deepspeed": f"{MACHINE}.sharding",
 }
 # their key → why there is none here
 WITHOUT_KEY = {
-    "gradient_accumulation_steps": f"it follows from `{STAGE}.global_batch` and the machine file's `micro_batch`",
+    "gradient_accumulation_steps": f"it follows from `{STAGE}.global_batch_size` and the machine file's"
+    " `micro_batch_size`",
     "resume_from_checkpoint": "a stage that was stopped resumes by itself",
 }
 

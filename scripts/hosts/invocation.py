@@ -7,7 +7,6 @@ import fcntl
 import io
 import json
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
+from scripts.common.process import this_process
 
 INNER = "STAGECRAFT_INNER_RUN"  # set in the environment of a Snakemake that this one starts and waits for
 TOUCHES = "STAGECRAFT_TOUCHES"  # set by `stagecraft publish`, which hashed what it lets Snakemake touch
@@ -97,14 +97,9 @@ ROOM = 1 << 20  # bytes that must be free for Snakemake's log and records: of a 
 UNLOCK = "snakemake --unlock"
 
 
-def this_process() -> dict[str, str | int]:
-    """What the owner's file says of this process; `boot` tells two hosts of one name apart, and a restart."""
-    return {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-        "since": datetime.datetime.now().isoformat(sep=" ", timespec="seconds"),
-    }
+def this_owner() -> dict[str, str | int]:
+    """What the owner's file says of this process."""
+    return {**this_process(), "since": datetime.datetime.now().isoformat(sep=" ", timespec="seconds")}
 
 
 def described(owner: dict) -> str:
@@ -149,7 +144,7 @@ def hold_folder(locks: bool = True) -> None:
         raise UserError(f"another Snakemake works in this folder: {holder}; wait for it, or end it there") from None
     except OSError:
         return  # a file system without flock: Snakemake's own lock is all there is
-    owner = this_process()
+    owner = this_owner()
     if locks and any(LOCKS.glob("*.lock")):
         if not earlier_owner or earlier_owner["boot"] != owner["boot"]:
             holder = "a Snakemake that did not say which"
@@ -190,7 +185,7 @@ def hold_results(file: Path) -> None:
         ) from None
     except OSError:
         return  # a file system without flock
-    write_owner(descriptor, {**this_process(), "folder": str(Path.cwd())})
+    write_owner(descriptor, {**this_owner(), "folder": str(Path.cwd())})
 
 
 def open_owner() -> int:

@@ -19,7 +19,7 @@ from gguf.quants import quantize
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
-from scripts.tokens.packing.tokenizer_files import TokenizerFiles
+from scripts.tokens.packing.tokenizer_files import PRE_TOKENIZER, TokenizerFiles
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,
@@ -29,16 +29,12 @@ ARCHITECTURES = {
 KINDS = {"f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
 BLOCK = 32  # values of a block of Q8_0; a matrix with other rows stays in f16
 
-QWEN2 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-LLAMA3 = QWEN2.replace(r"|\p{N}| ", r"|\p{N}{1,3}| ")
+LLAMA3 = PRE_TOKENIZER.replace(r"|\p{N}| ", r"|\p{N}{1,3}| ")
 # what a pre-tokenizer does, as `steps` says it → llama.cpp's name (src/llama-vocab.cpp)
 PRE_TOKENIZERS = {
     ("gpt2",): "gpt-2",
     ("digit", "gpt2"): "smollm",
-    (QWEN2, "bytes"): "qwen2",
+    (PRE_TOKENIZER, "bytes"): "qwen2",
     (LLAMA3, "bytes"): "llama-bpe",
 }
 

@@ -202,7 +202,7 @@ def shown_of(evaluation: dict, stage: str) -> list[dict]:
 
 def stage_facts(name: str, settings: dict, summary: dict) -> dict:
     facts = {"name": name, "data": settings["data"], "method": settings.get("method", "full")}
-    return facts | {key: summary[key] for key in ("steps", "tokens", "learning_rate", "global_batch")}
+    return facts | {key: summary[key] for key in ("steps", "tokens", "learning_rate", "global_batch_size")}
 
 
 def release(stage: str, model: Path, results: Path, settings: Release, out: Path) -> dict:

@@ -30,15 +30,9 @@ from scripts.experiment.layout import split_file
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.packing.chat_template import CHATML
 from scripts.tokens.packing.text_engine import load_library
-from scripts.tokens.packing.tokenizer_files import FILES, TokenizerFiles
+from scripts.tokens.packing.tokenizer_files import FILES, PRE_TOKENIZER, TokenizerFiles
 
 LEARNED = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
-
-# Qwen2.5's pre-tokenizer: words with one leading mark, single digits, runs of punctuation, line ends, spaces.
-PRE_TOKENIZER = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 
 # Qwen2.5's added tokens in its order. The second group is not special: decoding keeps these tokens in the text.
 SPECIAL = [

@@ -48,6 +48,7 @@ from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.float32_products import float32_products
+from scripts.training.model.kernels import UNSHARDED_WEIGHTS, architecture
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import adapter_base, count_parameters, load_model
 from scripts.training.model.lora import load_with_adapters
@@ -55,7 +56,6 @@ from scripts.training.model.nope import no_rope_parameters
 from scripts.training.monitoring.measurements import size_of
 from scripts.training.optimization.muon import MuonCheck, deepspeed_for_muon, muon_factory
 from scripts.training.planning.checks import check_validation
-from scripts.training.planning.kernels import UNSHARDED_WEIGHTS, architecture
 from scripts.training.planning.plan_stage import PLAN
 from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, schedule_warnings, split_rows
 
@@ -108,8 +108,8 @@ def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bo
         seed=seed,
         **sharding,
         **optimizer_arguments(stage),
-        per_device_train_batch_size=stage.micro_batch,
-        per_device_eval_batch_size=stage.micro_batch,
+        per_device_train_batch_size=stage.micro_batch_size,
+        per_device_eval_batch_size=stage.micro_batch_size,
         gradient_accumulation_steps=stage.accumulation,
         max_steps=settings.steps or -1,
         num_train_epochs=settings.epochs or 1,
@@ -134,7 +134,7 @@ def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bo
 def optimizer_arguments(stage: ResolvedStage) -> dict:
     """The TrainingArguments that follow from optimizer and schedule."""
     settings, optimizer = stage.settings, OPTIMIZERS[stage.settings.optimizer]
-    arguments = {"max_grad_norm": settings.clip, "warmup_steps": stage.warmup}
+    arguments = {"max_grad_norm": settings.max_grad_norm, "warmup_steps": stage.warmup}
     if optimizer.optim:
         arguments["optim"] = optimizer.optim
     if not optimizer.clips:
@@ -164,7 +164,7 @@ def train(
     # the stage's numbers, from its settings, the model that it starts from, and its rows
     origin, shards = read_manifest(folders.origin), read_manifest(folders.shards)
     check_validation(name, settings, folders.shards, shards)
-    auto = "auto" in (settings.learning_rate, settings.global_batch)
+    auto = "auto" in (settings.learning_rate, settings.global_batch_size)
     parameters = None
     if auto:
         parameters = count_parameters(folders.origin)
@@ -172,7 +172,7 @@ def train(
     stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size(), monitoring)
     settings = stage.settings
     if auto:
-        logging.info(f"auto: learning rate {settings.learning_rate}, global batch {settings.global_batch} rows")
+        logging.info(f"auto: learning rate {settings.learning_rate}, global batch {settings.global_batch_size} rows")
     validates = shards["splits"]["validation"]["targets"] > 0
 
     # a folder named by all that determines the weights: the first rank claims it
@@ -213,12 +213,12 @@ def train(
     liger_loss = not chunked and machine.sharding in UNSHARDED_WEIGHTS
 
     # the trainer, with rows, optimizer and callbacks
-    together = stage.processes * stage.micro_batch
+    together = stage.processes * stage.micro_batch_size
     trainer = StageTrainer(
         model=model,
         args=arguments,
         train_dataset=Rows(
-            Shards(folders.shards, "train"), settings.packing, settings.max_samples, settings.global_batch
+            Shards(folders.shards, "train"), settings.packing, settings.max_samples, settings.global_batch_size
         ),
         eval_dataset=Rows(Shards(folders.shards, "validation"), settings.packing, settings.eval_rows, together),
         data_collator=collator_for(attention),

@@ -13,11 +13,11 @@ def set_key(*keys_and_value):
     return edit
 
 
-def human(gate=(), **keys):
+def human_ratings(gate=(), **keys):
     """An edit that has people rate the answers of `qa`, with a gate on it."""
 
     def edit(config):
-        config["evaluation"] |= {"qa": {}, "human": {"of": "qa", **keys}}
+        config["evaluation"] |= {"qa": {}, "human_ratings": {"of": "qa", **keys}}
         planted = {"name": "x", "dataset": "instruct", "model": "sft", "metric": "correct", "above": 0.8}
         config["evaluation"]["gate"]["gates"] = [planted | dict(gate)]
 

@@ -39,7 +39,7 @@ def test_the_paths_of_results_logs_and_raw_archives_stay_as_they_are():
 def test_no_rule_and_no_script_writes_a_path_of_the_layout_by_itself():
     written = re.compile(
         r"""["'][^"'\n]*(corpus/(filter|signatures|deduplicate|split|compose)|tokens/(tokenizer|pack)|training/(base|train|plan)"""
-        r"""|sources/history|evaluation/(problems|human|contamination|gate)|work/train)\b"""
+        r"""|sources/history|evaluation/(problems|human_ratings|contamination|gate)|work/train)\b"""
     )
     not_these = ("help=", "scripts/training/train.py")
     files = [*Path("rules").glob("*.smk"), *Path("scripts").rglob("*.py")]

@@ -13,7 +13,7 @@ from scripts.experiment.load import check_owner, load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.experiment.settings.training import Stage
-from tests.experiment.edits import human
+from tests.experiment.edits import human_ratings
 
 SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
 EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
@@ -130,13 +130,13 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
 
 def test_people_score_all_models_once_a_sheet_is_filled(experiment):
     experiment["evaluation"].pop("completion")
-    human()(experiment)
+    human_ratings()(experiment)
     evaluation = load_experiment(experiment).evaluation
-    assert to_dict(evaluation.human) == {"of": "qa", "samples": 50, "sheets": []}
+    assert to_dict(evaluation.human_ratings) == {"of": "qa", "samples": 50, "sheets": []}
     assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
-    human(sheets=["README.md"])(experiment)
+    human_ratings(sheets=["README.md"])(experiment)
     actual = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
-    assert actual == {suite: ["base", "pretrain", "sft"] for suite in ("perplexity", "qa", "human")}
+    assert actual == {suite: ["base", "pretrain", "sft"] for suite in ("perplexity", "qa", "human_ratings")}
 
 
 def test_the_order_of_languages_decides_nothing(experiment):

@@ -9,7 +9,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from tests.experiment.edits import human, set_key
+from tests.experiment.edits import human_ratings, set_key
 
 pytestmark = pytest.mark.fault("an experiment file", "hostile input")
 
@@ -114,14 +114,17 @@ def unscored_chats(config):
             "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, lines, ",
         ),
         (
-            set_key("evaluation", "human", {"of": "perplexity"}),
-            "evaluation.human.of: must be one of qa, bleu, keywords, code, not 'perplexity'",
+            set_key("evaluation", "human_ratings", {"of": "perplexity"}),
+            "evaluation.human_ratings.of: must be one of qa, bleu, keywords, code, not 'perplexity'",
         ),
-        (set_key("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa is not configured; add evaluation.qa"),
-        (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
         (
-            human(sheets=["README.md", "./README.md"]),
-            "evaluation.human.sheets.1: ./README.md has the rater's name of README.md; rename one",
+            set_key("evaluation", "human_ratings", {"of": "qa"}),
+            "evaluation.human_ratings.of: qa is not configured; add evaluation.qa",
+        ),
+        (human_ratings(sheets=["no.csv"]), "evaluation.human_ratings.sheets.0: no.csv: no such file"),
+        (
+            human_ratings(sheets=["README.md", "./README.md"]),
+            "evaluation.human_ratings.sheets.1: ./README.md has the rater's name of README.md; rename one",
         ),
         (
             set_key("training", "train", "sft", "quantize", "8bit"),
@@ -144,7 +147,10 @@ def unscored_chats(config):
             set_key("training", "train", "sft", "learning_rate", "fast"),
             "training.train.sft.learning_rate: must be a number or `auto`, not 'fast'",
         ),
-        (set_key("training", "train", "sft", "clip", True), "training.train.sft.clip: must be a number, not True"),
+        (
+            set_key("training", "train", "sft", "max_grad_norm", True),
+            "training.train.sft.max_grad_norm: must be a number, not True",
+        ),
         (
             set_key("training", "train", "sft", "warmup_steps", math.inf),
             "training.train.sft.warmup_steps: must be a finite number",

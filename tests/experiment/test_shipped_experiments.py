@@ -38,7 +38,15 @@ def test_a_smoke_size_changes_sizes_only(path):
         return
     full, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
     assert tiny["results"] == f"results/smoke/{path.stem}"
-    sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
+    sizes = {
+        "sequence_length",
+        "global_batch_size",
+        "steps",
+        "epochs",
+        "max_samples",
+        "learning_rate",
+        "early_stopping",
+    }
     sizes |= {"warmup_steps", "eval_steps", "eval_rows"}
     assert set(tiny["training"]["train"]) == set(full["training"]["train"])
     for name, stage in full["training"]["train"].items():

@@ -38,7 +38,7 @@ class Host:
 
     def words(self, count: int, *program: str, **machine) -> list[str]:
         path = self.folder / f"{len(list(self.folder.glob('*.yaml')))}.yaml"
-        path.write_text(yaml.safe_dump({"nodes": 1, "gpus": len(self.gpus), "micro_batch": 1, **machine}))
+        path.write_text(yaml.safe_dump({"nodes": 1, "gpus": len(self.gpus), "micro_batch_size": 1, **machine}))
         module = [sys.executable, "-m", "scripts.hosts.gpus", "--machine", str(path), "--count", str(count)]
         return [*module, *(program or (sys.executable, "-c", SAY))]
 

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.hosts import invocation
-from scripts.hosts.invocation import OWNER, hold_folder, hold_results, this_process
+from scripts.hosts.invocation import OWNER, hold_folder, hold_results, this_owner
 from tests.small_disk import small_disk  # noqa: F401
 
 HOLD = "import time; from scripts.hosts.invocation import hold_folder; hold_folder(); print('held', flush=True); {then}"
@@ -88,7 +88,7 @@ def test_the_lock_of_a_killed_process_of_this_host_is_removed_with_one_line(capf
     assert json.loads(OWNER.read_text())["pid"] == os.getpid()
 
 
-@pytest.mark.parametrize("owner", [{**this_process(), "host": "login2", "boot": "another"}, None])
+@pytest.mark.parametrize("owner", [{**this_owner(), "host": "login2", "boot": "another"}, None])
 def test_the_lock_of_another_host_or_of_nobody_known_stays_and_a_line_says_what_to_do(owner):
     lock = left_lock()
     if owner:

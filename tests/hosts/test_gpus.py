@@ -26,7 +26,7 @@ CUDA_TORCH = {
 
 
 def machine_of(settings: dict) -> Machine:
-    return Machine(nodes=1, gpus=8, micro_batch=1, **settings)
+    return Machine(nodes=1, gpus=8, micro_batch_size=1, **settings)
 
 
 def until(condition, seconds=60):

@@ -28,7 +28,7 @@ def on_host(folder: Path, torch: str, driver: str | None) -> dict[str, str]:
 
 def launch(folder: Path, gpus: int, job: str = "train", **host) -> subprocess.CompletedProcess:
     """Start a job's module, a program that prints `started`, on a machine with so many GPUs, as a rule does."""
-    (folder / "machine.yaml").write_text(yaml.safe_dump({"nodes": 1, "gpus": gpus, "micro_batch": 1}))
+    (folder / "machine.yaml").write_text(yaml.safe_dump({"nodes": 1, "gpus": gpus, "micro_batch_size": 1}))
     (folder / "stage.py").write_text("print('started')\n")
     words = ["-m", "scripts.training.launch", "--machine", folder / "machine.yaml", "--threads", "1", "stage"]
     if job == "evaluate":

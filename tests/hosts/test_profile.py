@@ -25,7 +25,7 @@ def profile(train: dict, slurm: bool = True, gpu: int | None = None) -> Profile:
 
 
 def machine(nodes: int, gpus: int) -> Machine:
-    return Machine(nodes=nodes, gpus=gpus, micro_batch=1)
+    return Machine(nodes=nodes, gpus=gpus, micro_batch_size=1)
 
 
 @pytest.mark.parametrize(

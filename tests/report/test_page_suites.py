@@ -60,17 +60,17 @@ def test_ratings_by_people_are_shown_with_their_agreement_or_else_the_path_of_th
     evaluation = json.loads(path.read_text())
 
     def rendered(**keys):
-        evaluation["human"] = {"rows": 30, "raters": {}, "agreement": None} | keys
+        evaluation["human_ratings"] = {"rows": 30, "raters": {}, "agreement": None} | keys
         dump(path, evaluation)
         page = Page(render(results))
         return page, " ".join(" ".join(page.text).split())
 
     page, text = rendered()
     assert "No sheet is filled in yet. The blank sheet with 30 rows" in text
-    assert ("a", "href", "evaluation/human/sheet.csv") in page.attributes
+    assert ("a", "href", "evaluation/human_ratings/sheet.csv") in page.attributes
     score = {"documents": 30, "correct": {"value": 0.8765, "interval": [0.7123, 0.9432]}}
-    evaluation["scores"]["sft"]["human"] = {"instruct": {"all": score}}  # nobody rated the others
-    evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
+    evaluation["scores"]["sft"]["human_ratings"] = {"instruct": {"all": score}}  # nobody rated the others
+    evaluation["inputs"]["experiment"]["evaluation"]["human_ratings"] = {"of": "qa"}
     assert "With one rater there is no agreement" in rendered(raters={"anna": 0.9})[1]
     text = rendered(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875)[1]
     assert "correct instruct sft 30 0.8765 0.7123 to 0.9432" in text

@@ -202,7 +202,7 @@ def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():
         "parts": {"a": {"rows": 75, "tokens": 7000, "epochs": 2.5}, "b": {"rows": 25, "tokens": 100, "epochs": 0.1}},
     }
     experiment = load_experiment(read_yaml(Path("config/examples/from-scratch.yaml")))
-    stage = experiment.stages["sft"].model_copy(update={"steps": 50, "global_batch": 8})
+    stage = experiment.stages["sft"].model_copy(update={"steps": 50, "global_batch_size": 8})
     inputs = PlanInputs("sft", stage, load_machine(Path("config/machines/local.yaml")), rows=100)
     assert part_plans(train, inputs) == {
         "parts": {"a": {"tokens": 27160, "epochs": 9.7}, "b": {"tokens": 388, "epochs": 0.388}}

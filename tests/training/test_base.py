@@ -23,7 +23,7 @@ from scripts.experiment.settings.training import Base
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train as learn
 from scripts.training.base import base, content_hash
-from scripts.training.planning.kernels import architecture
+from scripts.training.model.kernels import architecture
 from scripts.training.planning.parameters import count_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch
 

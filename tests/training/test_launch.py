@@ -19,7 +19,7 @@ WHAT_OF_TWO = [*START, "4", "--stage", "sft"]
 
 
 def line(nodes: int, gpus: int, cpu_ranks: int = 1) -> list[str]:
-    machine = Machine(nodes=nodes, gpus=gpus, cpu_ranks=cpu_ranks, micro_batch=1, collective_timeout=60)
+    machine = Machine(nodes=nodes, gpus=gpus, cpu_ranks=cpu_ranks, micro_batch_size=1, collective_timeout=60)
     return launch_command(machine, PATH, 8, "scripts.training.train", ["--stage", "sft"])
 
 

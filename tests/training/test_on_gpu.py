@@ -20,7 +20,7 @@ from scripts.training.base import base
 from scripts.training.model.attention import collator_for
 from scripts.training.model.kernel_trials import VOCABULARY as TWIN_VOCABULARY
 from scripts.training.model.kernel_trials import twin
-from scripts.training.planning.kernels import EAGER, FLASH, VARLEN, architecture, installed_kernels
+from scripts.training.model.kernels import EAGER, FLASH, VARLEN, architecture, installed_kernels
 from tests.training.conftest import MACHINE, STAGE, scratch
 from tests.training.test_train import command, metrics, on_ranks
 
@@ -111,7 +111,7 @@ def error(ours: torch.Tensor, exact: torch.Tensor) -> float:
 )
 def test_a_kernel_is_right_on_the_gpu_where_the_trial_on_the_cpu_says_so(model_type, tmp_path, monkeypatch):
     """Beside float32 it may be off by what bf16 costs eager attention, the documents one by one; and no more."""
-    monkeypatch.setattr("scripts.training.planning.kernels.architecture_file", lambda name: tmp_path / name)
+    monkeypatch.setattr("scripts.training.model.kernels.architecture_file", lambda name: tmp_path / name)
     AutoConfig.for_model(model_type).save_pretrained(tmp_path / "model")
     known = architecture(tmp_path / "model")
     model = twin(AutoConfig.from_pretrained(tmp_path / "model")).cuda()

@@ -24,7 +24,7 @@ QWEN_7B = Shape(
 STAGE = {
     "from": "base",
     "data": "code",
-    "global_batch": 64,
+    "global_batch_size": 64,
     "learning_rate": 2e-5,
     "sequence_length": 4096,
     "epochs": 3,
@@ -33,7 +33,7 @@ STAGE = {
 
 def a40(**changes) -> Machine:
     """Two A40s on one host."""
-    settings = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "gpu_memory_gib": 44.5}
+    settings = {"nodes": 1, "gpus": 2, "micro_batch_size": 4, "sharding": "none", "gpu_memory_gib": 44.5}
     return Machine.parse(settings | changes, "test")
 
 
@@ -66,10 +66,11 @@ def test_the_plan_has_each_figure_that_the_report_compares_with_what_was_measure
 
 
 @pytest.mark.parametrize(
-    ("global_batch", "micro_batch", "expected"), [(64, 4, (4, 8)), (24, 8, (6, 2)), (2, 4, (1, 1)), (14, 4, (1, 7))]
+    ("rows", "micro", "expected"),
+    [(64, 4, (4, 8)), (24, 8, (6, 2)), (2, 4, (1, 1)), (14, 4, (1, 7))],
 )
-def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(global_batch, micro_batch, expected):
-    assert divide_batch(global_batch, micro_batch, 2, "sft") == expected
+def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(rows, micro, expected):
+    assert divide_batch(rows, micro, 2, "sft") == expected
 
 
 @pytest.mark.parametrize("change", [{"quantize": "8bit", "method": "lora"}, {"optimizer": "adamw_8bit"}])
@@ -82,7 +83,7 @@ def test_settings_that_cannot_be_sharded_are_refused_even_without_a_shape(change
 
 
 def test_a_global_batch_that_does_not_divide_is_refused():
-    with pytest.raises(UserError, match=r"sft\.global_batch: 7 is no multiple of 2 processes; 6 or 8 would be"):
+    with pytest.raises(UserError, match=r"sft\.global_batch_size: 7 is no multiple of 2 processes; 6 or 8 would be"):
         divide_batch(7, 4, 2, "sft")
     with pytest.raises(UserError, match=r"3 is no multiple of 8 processes; 8 would be"):
         divide_batch(3, 4, 8, "sft")
@@ -93,11 +94,11 @@ REFUSED = [
     ({}, {"sharding": "none", "offload": True}, "machine: offload needs `sharding` zero2 or zero3, not none"),
     (
         {},
-        {"micro_batch": "auto", "gpu_memory_gib": None},
-        "machine: gpu_memory_gib: required by `micro_batch: auto`",
+        {"micro_batch_size": "auto", "gpu_memory_gib": None},
+        "machine: gpu_memory_gib: required by `micro_batch_size: auto`",
     ),
     ({}, {"sharding": "auto", "gpu_memory_gib": None}, "machine: gpu_memory_gib: required by `sharding: auto`"),
-    ({}, {"gpus": 0, "micro_batch": "auto"}, "machine: host_memory_gib: required by `micro_batch: auto`"),
+    ({}, {"gpus": 0, "micro_batch_size": "auto"}, "machine: host_memory_gib: required by `micro_batch_size: auto`"),
     (
         {"trainable": ["lm_head.*", "*.layer.2?.*"]},
         {},
@@ -135,7 +136,7 @@ def planned(folder: Path, stage: dict, targets: int) -> subprocess.CompletedProc
     splits = {"train": {"rows": 130}, "validation": {"rows": targets, "targets": targets, "too_long": 4321}}
     (folder / "manifest.json").write_text(json.dumps({"splits": splits, "length": 4096}))
     machine = folder / "m.yaml"
-    machine.write_text("{nodes: 1, gpus: 0, micro_batch: 1}")
+    machine.write_text("{nodes: 1, gpus: 0, micro_batch_size: 1}")
     line = ["--stage", "sft", "--machine", machine, "--settings", json.dumps(stage)]
     line += ["--monitoring", "config/monitoring/default.yaml"]
     line += ["--shards", folder, "--out", folder / "plan.json"]

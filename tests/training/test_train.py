@@ -129,8 +129,18 @@ def test_the_stage_folder_is_a_model_that_transformers_loads_with_all_its_record
 
 def test_the_stage_runs_with_the_numbers_of_its_plan(straight):
     summary = json.loads((straight / "out/summary.json").read_text())
-    numbers = ("learning_rate", "global_batch", "steps", "tokens", "tokens_per_step", "warmup", "log", "eval", "save")
-    layout = ("processes", "micro_batch", "gradient_accumulation", "sharding", "offload")
+    numbers = (
+        "learning_rate",
+        "global_batch_size",
+        "steps",
+        "tokens",
+        "tokens_per_step",
+        "warmup",
+        "log",
+        "eval",
+        "save",
+    )
+    layout = ("processes", "micro_batch_size", "gradient_accumulation", "sharding", "offload")
     assert {name: summary[name] for name in numbers + layout} == {
         name: summary["plan"][name] for name in numbers + layout
     }
@@ -212,7 +222,7 @@ def test_without_validation_rows_there_is_no_validation_loss_and_nothing_is_chos
 
 def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, origin, shards, tmp_path):
     """Rows hold unequal numbers of targets, so a mean of means would differ."""
-    assert run(origin, shards, tmp_path, {**MACHINE, "micro_batch": 4}).returncode == 0
+    assert run(origin, shards, tmp_path, {**MACHINE, "micro_batch_size": 4}).returncode == 0
     expected = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
     losses = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
     assert losses == pytest.approx(expected, abs=1e-5)

@@ -37,7 +37,7 @@ SHAPE = {
     "num_key_value_heads": 2,
 }
 STAGE = {
-    "global_batch": 8,
+    "global_batch_size": 8,
     "steps": 3,
     "learning_rate": 1e-3,
     "precision": "fp32",

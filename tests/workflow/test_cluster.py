@@ -42,7 +42,7 @@ def copied_to_cluster(clone: Clone, to: Path, steps: int, **keys) -> Clone:
     """A finished clone in which sft is left to do, with `steps` small steps and a checkpoint after every second."""
     clone = on_cluster(clone.copy(to), **keys)
     shutil.rmtree(clone.root / "results/work")
-    small = {"steps": steps, "global_batch": 2, "eval_rows": 2}
+    small = {"steps": steps, "global_batch_size": 2, "eval_rows": 2}
     clone.experiment(lambda config: config["training"]["train"]["sft"].update(small))
     return clone
 

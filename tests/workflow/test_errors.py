@@ -77,7 +77,7 @@ MISTAKES = {
     "corpus.compose.code.fim_rate: the base's tokenizer (model) has no <|fim_prefix|>; set `fim_rate: 0`": (
         base_without_fim
     ),
-    "training.train.pretrain.global_batch: 8 is no multiple of 3": machine("gpus: 0", "gpus: 3"),
+    "training.train.pretrain.global_batch_size: 8 is no multiple of 3": machine("gpus: 0", "gpus: 3"),
 }
 
 

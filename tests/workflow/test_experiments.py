@@ -158,7 +158,7 @@ def test_cpt_muon_resolves_auto_settings_and_moves_all_hidden_matrices_with_muon
         muon_parameters=sum(tensor.numel() for tensor in hidden),
         adamw_tensors=len(base) - len(hidden),
         learning_rate=rate,
-        global_batch=8,
+        global_batch_size=8,
         steps=8,  # 4 epochs of 16 rows, of which there are more
     )
     rows = json.loads((results / "tokens/pack/text-256/manifest.json").read_text())["splits"]["train"]["rows"]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.fault("a whole workflow, by signals", "workflow")
 TARGET = "results/training/train/sft/manifest.json"
 STAGES = ("pretrain", "sft")
 # small steps: much of the time goes into saves
-STAGE = {"steps": 16, "eval_steps": 4, "global_batch": 2}
+STAGE = {"steps": 16, "eval_steps": 4, "global_batch_size": 2}
 
 
 def manifest(clone: Clone, stage: str) -> Path:

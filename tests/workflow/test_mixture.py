@@ -18,7 +18,7 @@ LENGTH, BATCH, EPOCHS = 1024, 8, 2
 PARTS = {"code": {"weight": 2}, "instruct": {"weight": 1, "max_epochs": 1.5}}
 MANIFEST, PLAN = "results/training/train/mixed/manifest.json", "results/training/plan/mixed.json"
 STAGE = {
-    "global_batch": BATCH,
+    "global_batch_size": BATCH,
     "epochs": EPOCHS,
     "learning_rate": 1e-3,
     "precision": "fp32",

@@ -48,7 +48,7 @@ TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"
 )
 STAGE = {
-    **{"from": "base", "sequence_length": 640, "global_batch": 2, "learning_rate": 1e-5, "precision": "fp32"},
+    **{"from": "base", "sequence_length": 640, "global_batch_size": 2, "learning_rate": 1e-5, "precision": "fp32"},
     "eval_rows": 2,
 }
 

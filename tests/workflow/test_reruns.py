@@ -89,12 +89,14 @@ def add_gamma(clone):
 
 
 def another_machine(clone):
-    clone.replace("config/machines/local.yaml", "micro_batch: 2", "micro_batch: 1\nhost_memory_gib: 64")
+    clone.replace("config/machines/local.yaml", "micro_batch_size: 2", "micro_batch_size: 1\nhost_memory_gib: 64")
 
 
 def another_plan(clone):
     """Another speed of the machine, another plan, and other code to make plans with."""
-    clone.replace("config/machines/local.yaml", "micro_batch: 2", "micro_batch: 2\ncpu_tflops: 0.021\nmfu: 0.31")
+    clone.replace(
+        "config/machines/local.yaml", "micro_batch_size: 2", "micro_batch_size: 2\ncpu_tflops: 0.021\nmfu: 0.31"
+    )
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
@@ -114,7 +116,7 @@ def code_that_no_job_uses(clone):
     code("scripts/training/engine/trainer.py", sampler, f"{unused}{sampler}")(clone)
     begin = "    def __init__(self, work: Path, keep"
     code("scripts/training/engine/callbacks.py", begin, f"    unused = 1\n\n{begin}")(clone)
-    clip = "    clip: Number = Field(1.0"
+    clip = "    max_grad_norm: Number = Field(1.0"
     code("scripts/experiment/settings/training.py", clip, f"    unused: Number | None = Field(None)\n{clip}")(clone)
     code("scripts/experiment/settings/corpus.py", "ge=0, lt=1", "ge=0, lt=0.9")(clone)
 
@@ -184,7 +186,10 @@ CHANGES = {
         code("config/cases/keywords.yaml", "Write a", "Please write a"),
         KEYWORDS | {"contamination"} | GATE,
     ),
-    "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"human"} | GATE),
+    "texts to be rated by people": (
+        setting("evaluation", "human_ratings", {"of": "keywords"}),
+        {"human_ratings"} | GATE,
+    ),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
     "one source's location, with the same pin": (move_beta, GATE | {"cards"}),  # eval.json names the location

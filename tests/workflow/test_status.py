@@ -17,7 +17,7 @@ PINNED = {"git": "https://example.org/b", "commit": "0" * 40, "path": "data/Huma
 SUITES = {
     "code": {"benchmarks": [PINNED]},
     "completion": {"dataset": "code"},
-    "human": {"of": "keywords"},
+    "human_ratings": {"of": "keywords"},
 }
 
 
@@ -46,7 +46,7 @@ def test_every_rule_has_a_row_whatever_part_was_run_last_and_after_the_experimen
     clone.experiment(lambda config: config["evaluation"].update(SUITES))
     shown = status(clone)  # of other settings than those of the last run
     rules = {name.split()[0] for name in clone.jobs("results/eval.json", "--forceall")}
-    assert {"completion_tasks", "problems", "human"} <= rules
+    assert {"completion_tasks", "problems", "human_ratings"} <= rules
     assert rules - {"train"} == {line.split()[0] for line in shown.split(" rule ")[1].splitlines()[1:]}
     before = (clone.root / "results/work/jobs.json").read_bytes()
     clone.snakemake("-n", "data")

@@ -12,6 +12,7 @@ from scripts.common.errors import UserError
 from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.generation.model import ScoredModel
 from scripts.experiment.settings.suites import InPlace
+from scripts.languages import completions
 
 SIZES = ("line", "function")  # what is to be written: a line, or the body of a function
 
@@ -114,6 +115,33 @@ def prompt_text(prompt: Prompt) -> str:
 
 def end_of(task: Task, completion: str) -> int | None:
     """Where a completion leaves the task's region; None if it does not."""
-    from scripts.evaluation.code_tasks.regions import region_end  # which loads grammars
-
     return region_end(task.size, task.language, task.before.rpartition("\n")[2], completion)
+
+
+def region_end(size: str, language: str, indentation: str, text: str) -> int | None:
+    """The number of characters of `text` inside the region; None if it does not leave it. `size`: `line` or `function`;
+    `indentation`: what stands before the region's first line, on that line."""
+    if size == "line":
+        end = text.find("\n")
+        return None if end < 0 else end
+    braces = completions()[language].braces
+    if braces is None:
+        return dedent(indentation, text)
+    depth = 0
+    for match in braces.finditer(text):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth < 0:
+            return match.start()
+    return None
+
+
+def dedent(indentation: str, text: str) -> int | None:
+    """Where the first line after the first one begins that is indented less; empty lines do not count."""
+    place = text.find("\n") + 1
+    while place:
+        end = text.find("\n", place)
+        line = text[place : end if end >= 0 else len(text)]
+        if line.strip() and not line.startswith(indentation):
+            return place
+        place = end + 1
+    return None

@@ -97,35 +97,6 @@ def cut(text: str, region: Region) -> Parts:
     return Parts(before, answer, text[len(before) + len(answer) :])
 
 
-def region_end(size: str, language: str, indentation: str, text: str) -> int | None:
-    """The number of characters of `text` inside the region; None if it does not leave it. `size`: `line` or `function`;
-    `indentation`: what stands before the region's first line, on that line."""
-    if size == "line":
-        end = text.find("\n")
-        return None if end < 0 else end
-    braces = completions()[language].braces
-    if braces is None:
-        return dedent(indentation, text)
-    depth = 0
-    for match in braces.finditer(text):
-        depth += {"{": 1, "}": -1}.get(match[0], 0)
-        if depth < 0:
-            return match.start()
-    return None
-
-
-def dedent(indentation: str, text: str) -> int | None:
-    """Where the first line after the first one begins that is indented less; empty lines do not count."""
-    place = text.find("\n") + 1
-    while place:
-        end = text.find("\n", place)
-        line = text[place : end if end >= 0 else len(text)]
-        if line.strip() and not line.startswith(indentation):
-            return place
-        place = end + 1
-    return None
-
-
 def code_lines(text: str) -> list[str]:
     """The lines of a text without indentation; empty ones are left out."""
     return [line.strip() for line in text.split("\n") if line.strip()]

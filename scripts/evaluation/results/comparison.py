@@ -143,7 +143,7 @@ class SuiteComparison:
         self.named = [model for model in models if model not in further]
 
     def with_seeds(self, model: str) -> list[str]:
-        """The models of a stage, one for each seed; of suite `human`, whose raters saw one of them, that one."""
+        """The models of a stage, one for each seed; of suite `human_ratings`, whose raters saw one, that one."""
         return [name for name in self.seeds.get(model, [model]) if name in self.models]
 
     def figures(self, place: Place, model: str) -> np.ndarray:

@@ -141,7 +141,7 @@ def expected_settings(made: Provenance, output: Path, view: ExperimentView) -> d
             if folder in view.stages:
                 return to_dict(view.stages[folder])
             return {}
-        case "human":  # its settings are those of the sheet that people filled
+        case "human_ratings":  # its settings are those of the sheet that people filled
             return settings_of(made)
         case suite if suite in view.suites:
             return to_dict(view.suites[suite])

@@ -72,19 +72,19 @@ def suites_of(settings: Mapping[str, dict | None]) -> dict[str, Suite]:
 
 
 def scored_models(evaluation: Record, stages: list[str], further: Sequence[str] = ()) -> dict[str, list[str]]:
-    """The models that each configured suite scores; `human` is left out until a sheet is filled. `further`: models of a
-    stage's further seeds, of which there is neither latency nor a sheet."""
+    """The models that each configured suite scores; `human_ratings` is left out until a sheet is filled. `further`:
+    models of a stage's further seeds, of which there is neither latency nor a sheet."""
     models, measured = {}, constants_in(__name__, "SUITE")
     for name, settings in configured(evaluation).items():
         paired = name in measured and getattr(measured[name], "paired", True)
-        if name != "human" or settings.sheets:
+        if name != "human_ratings" or settings.sheets:
             models[name] = ["base", *stages, *(further if paired else ())]
     return models
 
 
 def scored_datasets(evaluation: Record, name: str) -> list[str]:
     """The datasets of a configured suite; people rate those of the suite whose outputs they are given."""
-    rated = evaluation.human.of if name == "human" else name
+    rated = evaluation.human_ratings.of if name == "human_ratings" else name
     settings, datasets = getattr(evaluation, rated), constants_in(__name__, "datasets")
     if rated in datasets:
         return datasets[rated](settings)

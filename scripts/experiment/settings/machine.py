@@ -57,7 +57,7 @@ class Machine(Record):
     network_gbs: Number = Field(
         2.5, gt=0, description="Bandwidth of a host's network (GB/s in one direction): about 2.5 with 25 Gbit Ethernet."
     )
-    micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+    micro_batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         description="Packed rows per GPU and pass; gradient accumulation is computed from this and the stage's"
         " global batch. `auto`: for each stage the fastest value that fits, by its plan."
     )

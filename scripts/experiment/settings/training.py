@@ -149,7 +149,7 @@ class Stage(Record):
         description="Quantization of the frozen weights during a LoRA stage (bitsandbytes: LLM.int8, or NF4 with"
         " double quantization).",
     )
-    global_batch: Annotated[int, Field(ge=1)] | Auto = Field(
+    global_batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         64,
         description="Packed rows per optimizer step over all GPUs. `auto`: (millions of parameters x millions of"
         " tokens)^0.4 thousand tokens, in multiples of 8 rows, 8 rows at least, 4,194,304 tokens at most.",
@@ -189,7 +189,9 @@ class Stage(Record):
     betas: list[Annotated[Number, Field(ge=0, lt=1)]] = Field(
         [0.9, 0.95], min_length=2, max_length=2, description="AdamW betas."
     )
-    clip: Number = Field(1.0, gt=0, description="Maximum gradient norm (gradient clipping); not used with Muon.")
+    max_grad_norm: Number = Field(
+        1.0, gt=0, description="Maximum gradient norm (gradient clipping); not used with Muon."
+    )
     precision: Literal["fp32", "bf16"] = Field(
         "bf16", description="Precision of computation. The weights stay in fp32, except with DeepSpeed's sharding."
     )

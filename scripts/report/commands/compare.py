@@ -105,7 +105,7 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
         for models in model_pairs(*evaluations):
             sides = list(zip(evaluations, models, strict=True))
             if any(name not in evaluation["scores"][model] for evaluation, model in sides):
-                continue  # suite human: people rated other models
+                continue  # suite human_ratings: people rated other models
             folders = [Layout(root).suite(name, model) for root, model in zip((a, b), models, strict=True)]
             items = [read_items(folder / "items.jsonl.zst", suite) for folder in folders]
             facts = [evaluation["scoring"][model][name] for evaluation, model in sides]

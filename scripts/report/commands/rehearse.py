@@ -92,7 +92,7 @@ def small_stage(settings: Stage, ranks: int) -> dict:
     """What a stage's rehearsal changes of its settings."""
     named = settings.model_fields_set
     changes = {key: None for key in UNSET if key in named}
-    changes |= {"steps": STEPS, "global_batch": ranks, "eval_steps": 1, "eval_rows": ranks}
+    changes |= {"steps": STEPS, "global_batch_size": ranks, "eval_steps": 1, "eval_rows": ranks}
     if isinstance(settings.trainable, list):  # patterns may name layers that a model of two has not
         changes["trainable"] = "all"
     return changes

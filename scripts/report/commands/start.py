@@ -103,7 +103,7 @@ def steps() -> int:
 def stage() -> str:
     """What a further stage of an experiment has in common with the default's, in YAML."""
     return (
-        "sequence_length: 256, global_batch: 4, method: lora, lora: {r: 16, alpha: 32, dropout: 0}, eval_rows: 8,"
+        "sequence_length: 256, global_batch_size: 4, method: lora, lora: {r: 16, alpha: 32, dropout: 0}, eval_rows: 8,"
         f" learning_rate: 1.0e-3, warmup_steps: 2, eval_steps: 0.5, steps: {steps()}, precision: {cpu_precision()}"
     )
 

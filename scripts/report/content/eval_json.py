@@ -19,7 +19,7 @@ KEYS = {
     "stages",
     "scoring",
     "latency",
-    "human",
+    "human_ratings",
     "contamination",
     "baselines",
     "unit",

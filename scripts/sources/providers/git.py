@@ -11,9 +11,8 @@ from typing import BinaryIO
 
 from scripts.common.errors import MachineFault, UserError
 from scripts.sources.providers.git_process import empty_repository, end, error_line, git_process, run_git
-from scripts.sources.providers.package_index import time_limit
+from scripts.sources.providers.package_index import RETRY_PAUSES, time_limit
 
-RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
 MAX_SECONDS = 3600.0  # that a fetch may take where no setting limits it
 # Each file as it is committed: nothing left out, no commit or date put in, no line ends changed, no filter run.
 AS_COMMITTED = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"

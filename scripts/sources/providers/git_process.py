@@ -9,7 +9,6 @@ from the untrusted one. That runs `git upload-pack` there, the one command that 
 it takes hooks from the user's own configuration only, and GIT_NO_LAZY_FETCH keeps it from asking other servers.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.common.process import end_with_parent
 from scripts.experiment.settings.record import without_credentials
 
 MIN_BYTES_PER_SECOND = 1000
@@ -50,8 +50,6 @@ SETTINGS = {
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 # Ends the whole process group, helpers for ssh and HTTP included, when this process dies (die_with_parent).
 LAUNCHER = ["sh", "-c", 'trap "kill -KILL 0" TERM; "$@" & wait $!', "sh"]
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None)
 
 
 def empty_repository(folder: Path, attributes: str = "") -> Path:
@@ -94,7 +92,7 @@ def git_process(repository: Path, *arguments: str, **options) -> subprocess.Pope
     parent = os.getpid()
 
     def die_with_parent() -> None:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_parent(signal.SIGTERM)
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGTERM)
 

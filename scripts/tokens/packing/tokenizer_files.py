@@ -15,6 +15,11 @@ from typing import NamedTuple
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 
+# Qwen2.5's pre-tokenizer: words with one leading mark, single digits, runs of punctuation, line ends, spaces.
+PRE_TOKENIZER = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 # all that is read of a tokenizer; only the first must be there
 FILES = [
     *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),

@@ -6,8 +6,6 @@ before a stage resumes: one flipped bit would otherwise train other weights, wit
 not what was saved is set aside, and the next older one is used. Nothing here imports torch.
 """
 
-import hashlib
-import json
 import logging
 import os
 import shutil
@@ -19,7 +17,7 @@ from pathlib import Path
 import xxhash
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json_or_empty, write_json
+from scripts.common.files import read_json_or_empty, seal, write_json
 from scripts.training.engine.run_lock import Ownership
 
 MARKER = "whole.json"
@@ -43,11 +41,6 @@ def file_hash(path: Path) -> str:
 def hashes_of(paths: list[Path]) -> list[str]:
     with ThreadPoolExecutor() as pool:  # xxhash lets go of the interpreter lock
         return list(pool.map(file_hash, paths))
-
-
-def seal(content: dict) -> str:
-    """A hash of a marker's content, by which a damaged marker is told from a whole one."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def mark_complete(folder: Path, made_by: dict) -> None:

@@ -14,16 +14,15 @@ import logging
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 from enum import Enum
 from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
+from scripts.common.process import runs_here, this_process
 
 NAME = "owner.json"
-BOOT = Path("/proc/sys/kernel/random/boot_id")  # another one after each start of a host
 
 
 class State(Enum):
@@ -43,10 +42,7 @@ class Ownership:
         self.token = {
             "job": os.environ.get("SLURM_JOB_ID"),
             "restart": os.environ.get("SLURM_RESTART_COUNT"),
-            "host": socket.gethostname(),
-            "boot": BOOT.read_text().strip(),
-            "pid": os.getpid(),
-            "started": start_of(os.getpid()),
+            **this_process(),
             "nonce": secrets.token_hex(8),
         }
         if self.path.is_file():
@@ -85,16 +81,6 @@ def describe(token: dict) -> str:
     return f"{job}process {token['pid']} on {token['host']}"
 
 
-def start_of(pid: int) -> int | None:
-    """When a process of this host started, in clock ticks since the host did; None where there is none, or it ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    state, *fields = text.rpartition(")")[2].split()  # its name, in brackets before them, may hold anything
-    return None if state in "ZX" else int(fields[18])
-
-
 def state_of(token: dict) -> State:
     """Whether the run that wrote a token still runs, as far as can be told from this host.
 
@@ -102,12 +88,9 @@ def state_of(token: dict) -> State:
     """
     if not token:
         return State.ENDED
-    if token["host"] == socket.gethostname():
-        if token["boot"] != BOOT.read_text().strip():
-            return State.ENDED  # the host was restarted since
-        if start_of(token["pid"]) == token["started"]:
-            return State.RUNS
-        return State.ENDED
+    here = runs_here(token)
+    if here is not None:
+        return State.RUNS if here else State.ENDED
     if token["job"] and shutil.which("squeue"):
         line = ["squeue", "--noheader", "--jobs", token["job"], "--format", "%T"]
         done = subprocess.run(line, capture_output=True, text=True, check=False)

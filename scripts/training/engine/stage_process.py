@@ -4,7 +4,6 @@
 work folder of the run that follows.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -12,10 +11,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from scripts.common.options import parser
+from scripts.common.process import end_with_parent
 from scripts.experiment.machine_files import MONITORING
 from scripts.experiment.settings.training import Stage
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 LAUNCHER = "STAGECRAFT_LAUNCHER"  # process id of scripts/training/launch.py, for its ranks
 
 
@@ -41,6 +40,6 @@ def die_with_torchrun() -> None:
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return  # a single process, whose parent is a shell
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
     if os.getppid() == 1 or os.getppid() != int(os.environ.get(LAUNCHER, os.getppid())):
         sys.exit("torchrun was killed; this rank ends")

@@ -138,29 +138,6 @@ class FillingLast(torch.utils.data.Sampler):
         yield from range(self.dataset.rows, len(self.dataset))
 
 
-def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Collate rows into a batch: each tensor [rows, length]. Shorter rows are padded on the right, without targets.
-
-    What is padded continues the last document, so that it is no further one to tell apart; no token sees a later one.
-    """
-    length = max(len(row["labels"]) for row in rows)
-    padded = []
-    for row in rows:
-        missing = length - len(row["labels"])
-        if missing:
-            last = int(row["position_ids"][-1])
-            row = {
-                "input_ids": torch.nn.functional.pad(row["input_ids"], (0, missing)),
-                "position_ids": torch.cat([row["position_ids"], torch.arange(last + 1, last + 1 + missing)]),
-                "labels": torch.nn.functional.pad(row["labels"], (0, missing), value=-100),
-            }
-        padded.append(row)
-    found = {}
-    for name in rows[0]:
-        found[name] = torch.stack([row[name] for row in padded])
-    return found
-
-
 def from_first_share(warmup: int, factor: Callable[[int], float], step: int) -> float:
     """The factor of the peak learning rate in a step, counted from 0: in the first of 4 steps of warm-up a quarter."""
     if step < warmup:

@@ -1,6 +1,6 @@
 """Run the attention kernel of a stage on packed rows, and separate their documents.
 
-Which kernel is chosen by scripts/training/planning/kernels.py. With sdpa, documents are separated by a mask that
+Which kernel is chosen by scripts/training/model/kernels.py. With sdpa, documents are separated by a mask that
 transformers derives from the position ids. The flash kernels take the offsets of documents instead of a mask.
 transformers derives them from position ids only for a single row, so the collator gives them explicitly, for any number
 of rows, once per batch and without a GPU sync.
@@ -16,9 +16,8 @@ from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface
 
 from scripts.experiment.settings.training import Stage
-from scripts.training.engine.trainer import stack
+from scripts.training.model.kernels import FLASH, VARLEN, Choice, Installed, architecture
 from scripts.training.planning import kernels
-from scripts.training.planning.kernels import FLASH, VARLEN, Choice, Installed, architecture
 
 
 def gpu_capability(gpus: int) -> tuple[int, int] | None:
@@ -80,6 +79,29 @@ def document_boundaries(position_ids: torch.Tensor) -> dict:
     offsets = torch.cat([starts, starts.new_tensor([flat.numel()])]).to(torch.int32)
     longest = int(offsets.diff().max())
     return {"cu_seq_lens_q": offsets, "cu_seq_lens_k": offsets, "max_length_q": longest, "max_length_k": longest}
+
+
+def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Collate rows into a batch: each tensor [rows, length]. Shorter rows are padded on the right, without targets.
+
+    What is padded continues the last document, so that it is no further one to tell apart; no token sees a later one.
+    """
+    length = max(len(row["labels"]) for row in rows)
+    padded = []
+    for row in rows:
+        missing = length - len(row["labels"])
+        if missing:
+            last = int(row["position_ids"][-1])
+            row = {
+                "input_ids": torch.nn.functional.pad(row["input_ids"], (0, missing)),
+                "position_ids": torch.cat([row["position_ids"], torch.arange(last + 1, last + 1 + missing)]),
+                "labels": torch.nn.functional.pad(row["labels"], (0, missing), value=-100),
+            }
+        padded.append(row)
+    found = {}
+    for name in rows[0]:
+        found[name] = torch.stack([row[name] for row in padded])
+    return found
 
 
 def stack_with_boundaries(rows: list[dict[str, torch.Tensor]]) -> dict:

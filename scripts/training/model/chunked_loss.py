@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 from transformers.trainer_utils import unwrap_peft_model
 
-from scripts.training.planning.kernels import CHUNK, UNSHARDED_WEIGHTS
+from scripts.training.model.kernels import CHUNK, UNSHARDED_WEIGHTS
 
 IGNORED = -100  # the label of a token that is no target
 

@@ -2,7 +2,7 @@
 
     echo '"/models/gemma-2-2b"' | python -m scripts.training.model.kernel_trials
 
-A process of its own, started and cached by scripts/training/planning/kernels.py. Each kernel gets two packed
+A process of its own, started and cached by scripts/training/model/kernels.py. Each kernel gets two packed
 documents, whose logits must be those of the documents one by one with eager attention. On the CPU the flash kernels are
 replaced by an exact function of the same signature. It leaves out an argument that the kernel's signature does not
 name, as the kernel does.
@@ -26,10 +26,11 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import run
+from scripts.experiment.model_folder import EXPERTS
 from scripts.training.model import attention
 from scripts.training.model.chunked_loss import own_loss
+from scripts.training.model.kernels import ALL_LINEAR, EAGER, FLASH, FLEX, SDPA, VARLEN
 from scripts.training.model.lora import linear_names
-from scripts.training.planning.kernels import ALL_LINEAR, EAGER, FLASH, FLEX, SDPA, VARLEN
 
 VOCABULARY, WIDTH, WINDOW = 256, 64, 8
 LAYERS = 8  # of an architecture that says its layer types by a period, and not by a list
@@ -42,7 +43,6 @@ RECURRENT_HEADS = (
     "mamba_num_heads",
     "n_mamba_heads",
 )
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 

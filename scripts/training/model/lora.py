@@ -19,8 +19,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
 from scripts.experiment.settings.training import Stage
+from scripts.training.model.kernels import ALL_LINEAR, unknown_target
 from scripts.training.model.loading import ONE_FILE, load_model, merge_adapter
-from scripts.training.planning.kernels import ALL_LINEAR, unknown_target
 
 if TYPE_CHECKING:
     from peft import PeftModel  # it imports bitsandbytes, which a stage without adapters does not need

@@ -22,7 +22,7 @@ from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Lora, Stage
-from scripts.training.planning.kernels import (
+from scripts.training.model.kernels import (
     CHUNK,
     SDPA,
     UNSHARDED_WEIGHTS,

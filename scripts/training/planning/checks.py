@@ -64,10 +64,10 @@ def check_choosable(machine: Machine) -> None:
     limit = "host_memory_gib"
     if machine.gpus:
         limit = "gpu_memory_gib"
-    if "auto" in (machine.sharding, machine.micro_batch) and not getattr(machine, limit):
+    if "auto" in (machine.sharding, machine.micro_batch_size) and not getattr(machine, limit):
         key = "sharding"
-        if machine.micro_batch == "auto":
-            key = "micro_batch"
+        if machine.micro_batch_size == "auto":
+            key = "micro_batch_size"
         raise UserError(f"machine: {limit}: required by `{key}: auto`; give it in GiB")
 
 

@@ -13,8 +13,8 @@ from scripts.experiment.model_folder import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
+from scripts.training.model.kernels import UNSHARDED_WEIGHTS
 from scripts.training.planning.budget import Budget, stage_budget
-from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
 from scripts.training.planning.resolved_stage import Batch, divide_batch, total_ranks
 from scripts.training.planning.speed import Speed, stage_speed
 from scripts.training.planning.states import GIB
@@ -52,8 +52,8 @@ class Option(NamedTuple):
 
 def option(name: str, settings: Stage, shape: Shape, machine: Machine) -> Option:
     """Memory and speed of one way to run a stage."""
-    batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), name)
-    machine = machine.model_copy(update={"micro_batch": batch.micro})
+    batch = divide_batch(settings.global_batch_size, machine.micro_batch_size, total_ranks(machine), name)
+    machine = machine.model_copy(update={"micro_batch_size": batch.micro})
     budget = stage_budget(settings, shape, machine, batch)
     speed = stage_speed(settings, shape, machine, batch)
     return Option(settings, machine, batch, budget, speed, shape.vocab_size)
@@ -77,11 +77,11 @@ def machines(settings: Stage, machine: Machine) -> list[Machine]:
     ways = [(machine.sharding, machine.offload)]
     if machine.sharding == "auto":
         ways = [way for way in shardings(settings, machine) if way[1] or not machine.offload]
-    rows = MICRO_BATCHES if machine.micro_batch == "auto" else (machine.micro_batch,)
+    rows = MICRO_BATCHES if machine.micro_batch_size == "auto" else (machine.micro_batch_size,)
     made = []
     for sharding, offload in ways:
         for micro in rows:
-            values = {"sharding": sharding, "offload": offload, "micro_batch": micro}
+            values = {"sharding": sharding, "offload": offload, "micro_batch_size": micro}
             made.append(machine.model_copy(update=values))
     return made
 
@@ -137,7 +137,7 @@ def alternatives(name: str, closest: Option, shape: Shape) -> list[Change]:
     for stage_text, stage in changed_stages(closest.settings).items():
         fitting = []
         for sharding, offload in shardings(stage, closest.machine):
-            values = {"sharding": sharding, "offload": offload, "gradient_checkpointing": True, "micro_batch": 1}
+            values = {"sharding": sharding, "offload": offload, "gradient_checkpointing": True, "micro_batch_size": 1}
             differing = {key: value for key, value in values.items() if value != getattr(closest.machine, key)}
             texts = [stage_text, *(f"`{key}: {str(value).lower()}`" for key, value in differing.items())]
             way = option(name, stage, shape, closest.machine.model_copy(update=values))

@@ -77,7 +77,7 @@ def plan(inputs: PlanInputs) -> dict:
     if shape:
         check_trainable(inputs.name, inputs.settings, shape)
     warnings = length_warnings(stage, shape)
-    if stage.settings.global_batch == "auto":
+    if stage.settings.global_batch_size == "auto":
         return stage.record() | {"warnings": warnings}
     if stage.steps:
         warnings += schedule_warnings(stage, inputs.validation_rows)
@@ -104,7 +104,7 @@ def choose_option(inputs: PlanInputs) -> Option | None:
     """Sharding, offload and micro-batch, chosen or checked; None without a shape. Raises UserError: nothing that the
     machine file allows fits; the table says what would."""
     stage = inputs.resolve()
-    if inputs.known_shape is None or stage.settings.global_batch == "auto":
+    if inputs.known_shape is None or stage.settings.global_batch_size == "auto":
         return None
     return choose(inputs.name, stage.settings, inputs.known_shape, inputs.machine, stage.tokens)
 
@@ -145,7 +145,7 @@ def part_plans(train: dict, inputs: PlanInputs) -> dict:
     stage = inputs.resolve()
     if "parts" not in train or not stage.steps or not train["rows"]:
         return {}
-    batch, used = stage.settings.global_batch, used_rows(inputs.settings, train["rows"])
+    batch, used = stage.settings.global_batch_size, used_rows(inputs.settings, train["rows"])
     # the last step of a pass has the rows that are left
     full_passes, extra_steps = divmod(stage.steps, math.ceil(used / batch))
     passes = (full_passes * used + extra_steps * batch) / train["rows"]
@@ -198,16 +198,16 @@ def without_auto(path: Path, args: argparse.Namespace) -> Path:
         UserError: nothing fits, or the model is of a kind that cannot be planned.
     """
     machine = load_machine(path)
-    if "auto" not in (machine.sharding, machine.micro_batch):
+    if "auto" not in (machine.sharding, machine.micro_batch_size):
         return path
     option = choose_option(plan_inputs(machine, args))
     if option is None:
         raise UserError(
             f"{path}: `auto` needs a model whose memory can be planned, as that of {args.origin} cannot; "
-            "give `sharding` and `micro_batch`"
+            "give `sharding` and `micro_batch_size`"
         )
     chosen = option.machine
-    logging.info(f"auto: sharding {chosen.sharding}, offload {chosen.offload}, micro-batch {chosen.micro_batch}")
+    logging.info(f"auto: sharding {chosen.sharding}, offload {chosen.offload}, micro-batch {chosen.micro_batch_size}")
     copy = args.work / f"machine-{path.stem}.yaml"
     with atomic(copy) as temporary:
         temporary.write_text(yaml.safe_dump(chosen.model_dump(mode="json", exclude_none=True)), encoding="utf-8")

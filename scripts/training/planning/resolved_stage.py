@@ -1,7 +1,7 @@
 """A stage's numbers on a machine: `auto` and shares replaced by what they come to, in one record made by one function.
 
     stage = resolve_stage("sft", settings, machine, parameters=7_615_616_512, rows=13_248)
-    stage.steps, stage.save_every, stage.micro_batch      # 207, 20, 4
+    stage.steps, stage.save_every, stage.micro_batch_size      # 207, 20, 4
 
 The plan makes it before the stage runs, the stage makes it again when it starts; results/training/plan/{stage}.json and
 summary.json hold its `record()`. Learning rate, global batch and steps depend on the model and the data alone, so they
@@ -36,17 +36,17 @@ def total_ranks(machine: Machine) -> int:
     return machine.nodes * local_ranks(machine)
 
 
-def divide_batch(global_batch: int, micro_batch: int, ranks: int, stage: str) -> Batch:
-    """Divide `global_batch` rows among `ranks` processes, at most `micro_batch` rows per process and pass. Raises
-    UserError: the global batch is no multiple of the number of processes."""
-    if global_batch % ranks:
-        near = [rows for rows in (global_batch // ranks * ranks, -(-global_batch // ranks) * ranks) if rows]
+def divide_batch(global_batch_size: int, micro_batch_size: int, ranks: int, stage: str) -> Batch:
+    """Divide `global_batch_size` rows among `ranks` processes, at most `micro_batch_size` rows per process and pass.
+    Raises UserError: the global batch is no multiple of the number of processes."""
+    if global_batch_size % ranks:
+        near = [rows for rows in (global_batch_size // ranks * ranks, -(-global_batch_size // ranks) * ranks) if rows]
         raise UserError(
-            f"training.train.{stage}.global_batch: {global_batch} is no multiple of {ranks} processes; "
+            f"training.train.{stage}.global_batch_size: {global_batch_size} is no multiple of {ranks} processes; "
             f"{' or '.join(map(str, near))} would be"
         )
-    share = global_batch // ranks
-    micro = next(rows for rows in range(min(micro_batch, share), 0, -1) if share % rows == 0)
+    share = global_batch_size // ranks
+    micro = next(rows for rows in range(min(micro_batch_size, share), 0, -1) if share % rows == 0)
     return Batch(micro, share // micro)
 
 
@@ -66,7 +66,7 @@ class ResolvedStage:
         warmup, decay: steps at the start and at the end, in which the learning rate rises and falls; `decay` is 0 but
             with `scheduler: warmup-stable-decay`.
         log_every, eval_every, save_every: steps between logged metrics, validation losses, checkpoints.
-        micro_batch: rows per process and pass.
+        micro_batch_size: rows per process and pass.
         accumulation: passes per optimizer step.
         keep_checkpoints: how many are kept, the best one not counted.
     """
@@ -81,15 +81,15 @@ class ResolvedStage:
     log_every: int | None
     eval_every: int | None
     save_every: int | None
-    micro_batch: int | Literal["auto"]
+    micro_batch_size: int | Literal["auto"]
     accumulation: int | None
     keep_checkpoints: int
 
     @property
     def tokens_per_step(self) -> int | None:
-        if self.settings.global_batch == "auto":
+        if self.settings.global_batch_size == "auto":
             return None
-        return self.settings.global_batch * self.settings.sequence_length
+        return self.settings.global_batch_size * self.settings.sequence_length
 
     @property
     def tokens(self) -> int | None:
@@ -106,7 +106,7 @@ class ResolvedStage:
         """What is known, under the names of plan and summary."""
         known = {
             "learning_rate": self.settings.learning_rate,
-            "global_batch": self.settings.global_batch,
+            "global_batch_size": self.settings.global_batch_size,
             "tokens_per_step": self.tokens_per_step,
             "steps": self.steps,
             "tokens": self.tokens,
@@ -116,7 +116,7 @@ class ResolvedStage:
             "eval": self.eval_every,
             "save": self.save_every,
             "processes": self.processes,
-            "micro_batch": self.micro_batch,
+            "micro_batch_size": self.micro_batch_size,
             "gradient_accumulation": self.accumulation,
             "sharding": self.machine.sharding,
             "offload": self.machine.offload,
@@ -149,7 +149,7 @@ def resolve_stage(
     settings = resolve_auto(settings, parameters, rows)
     processes = processes or total_ranks(machine)
     steps = warmup = decay = log_every = eval_every = save_every = accumulation = None
-    if settings.steps is not None or (rows is not None and settings.global_batch != "auto"):
+    if settings.steps is not None or (rows is not None and settings.global_batch_size != "auto"):
         steps = training_steps(settings, rows)
         warmup = warmup_of(settings.warmup_steps, steps)
         # 1 - sqrt over the last fifth by default (Hägele et al. 2024)
@@ -160,9 +160,9 @@ def resolve_stage(
         log_every = interval(monitoring.log_steps, steps)
         eval_every = interval(settings.eval_steps, steps)
         save_every = interval(monitoring.save_steps, steps)
-    micro_batch = machine.micro_batch
-    if "auto" not in (micro_batch, settings.global_batch):
-        micro_batch, accumulation = divide_batch(settings.global_batch, micro_batch, processes, name)
+    micro_batch_size = machine.micro_batch_size
+    if "auto" not in (micro_batch_size, settings.global_batch_size):
+        micro_batch_size, accumulation = divide_batch(settings.global_batch_size, micro_batch_size, processes, name)
     stage = ResolvedStage(
         name=name,
         settings=settings,
@@ -174,7 +174,7 @@ def resolve_stage(
         log_every=log_every,
         eval_every=eval_every,
         save_every=save_every,
-        micro_batch=micro_batch,
+        micro_batch_size=micro_batch_size,
         accumulation=accumulation,
         keep_checkpoints=monitoring.keep_checkpoints,
     )
@@ -188,9 +188,9 @@ def resolve_auto(settings: Stage, parameters: int | None, rows: int | None) -> S
     update = {}
     if settings.learning_rate == "auto" and parameters:
         update["learning_rate"] = learning_rate(parameters)
-    if settings.global_batch == "auto" and parameters and rows is not None:
+    if settings.global_batch_size == "auto" and parameters and rows is not None:
         tokens = used_rows(settings, rows) * settings.sequence_length
-        update["global_batch"] = global_batch(parameters, tokens, settings.sequence_length)
+        update["global_batch_size"] = global_batch_size(parameters, tokens, settings.sequence_length)
     return settings.model_copy(update=update)
 
 
@@ -199,7 +199,7 @@ def learning_rate(parameters: int) -> float:
     return float(f"{5e-5 * (parameters / 7e9) ** -0.25:.3g}")
 
 
-def global_batch(parameters: int, tokens: int, length: int) -> int:
+def global_batch_size(parameters: int, tokens: int, length: int) -> int:
     """Rows of `length` tokens per step: (millions of parameters x millions of tokens)^0.4 thousand tokens.
 
     In these units the rule stays within a factor of about two of DeepSeek LLM's fit for pretraining
@@ -225,7 +225,7 @@ def training_steps(settings: Stage, rows: int | None) -> int:
     """Optimizer steps of a stage with a known global batch, counted as transformers counts them."""
     if settings.steps is not None:
         return settings.steps
-    return math.ceil(settings.epochs * math.ceil(used_rows(settings, rows) / settings.global_batch))
+    return math.ceil(settings.epochs * math.ceil(used_rows(settings, rows) / settings.global_batch_size))
 
 
 def interval(every: float, steps: int) -> int:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scripts.evaluation.code_tasks.regions import cut, region_end, regions
+from scripts.evaluation.code_tasks.answers import region_end
+from scripts.evaluation.code_tasks.regions import cut, regions
 
 PYTHON = '''import os
 

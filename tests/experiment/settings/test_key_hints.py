@@ -6,7 +6,7 @@ from pydantic import BaseModel
 import scripts.experiment.load  # noqa: F401 - which adds the hints
 from scripts.common.errors import UserError
 from scripts.experiment.load import KEYS, MACHINE
-from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.experiment import Evaluation, Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Lora, Stage
@@ -45,18 +45,24 @@ def test_every_name_of_ours_is_a_setting():
         (Stage, "lora_rank", "lora_rank: unknown key; here it is `lora.r`"),
         (Lora, "lora_alpha", "lora_alpha: unknown key; here it is `alpha`"),
         (Stage, "load_in_4bit", "load_in_4bit: unknown key; here it is `quantize: 4bit`"),
-        (Experiment, "batch_size", "batch_size: unknown key; here it is `training.train.STAGE.global_batch`"),
+        (Experiment, "batch_size", "batch_size: unknown key; here it is `training.train.STAGE.global_batch_size`"),
+        # names of ours that were others before
+        (Stage, "global_batch", "global_batch: unknown key; here it is `global_batch_size`"),
+        (Stage, "clip", "clip: unknown key; here it is `max_grad_norm`"),
+        (Machine, "micro_batch", "micro_batch: unknown key; here it is `micro_batch_size`"),
+        (Evaluation, "human", "human: unknown key; here it is `human_ratings`"),
         (Experiment, "output_dir", "output_dir: unknown key; here it is `results`"),
         (
             Stage,
             "per_device_train_batch_size",
-            "per_device_train_batch_size: unknown key; here it is `micro_batch` in the machine file, config/machines/",
+            "per_device_train_batch_size: unknown key; here it is `micro_batch_size` in the machine file,"
+            " config/machines/",
         ),
         (
             Stage,
             "gradient_accumulation_steps",
             "gradient_accumulation_steps: unknown key; there is none here: it follows from"
-            " `training.train.STAGE.global_batch` and the machine file's `micro_batch`",
+            " `training.train.STAGE.global_batch_size` and the machine file's `micro_batch_size`",
         ),
         (
             Experiment,

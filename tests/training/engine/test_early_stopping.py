@@ -35,7 +35,7 @@ def test_patience_counts_evaluations_since_the_last_improvement():
 def finished(origin: Path, shards: Path, folder: Path, sharding: str, ranks: int) -> dict:
     """The summary of a run to its end."""
     folder.mkdir(exist_ok=True)
-    machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
+    machine = {**MACHINE, "micro_batch_size": 1, "sharding": sharding}
     done = run_on_ranks(command(origin, shards, folder, machine, **BEST), ranks)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "out/summary.json").read_text())

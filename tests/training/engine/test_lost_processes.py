@@ -18,7 +18,7 @@ from tests.training.test_train import command, on_ranks
 
 pytestmark = pytest.mark.fault("a process that trains", "training")
 
-TWO = {**MACHINE, "micro_batch": 1, "cpu_ranks": 2, "collective_timeout": 15}
+TWO = {**MACHINE, "micro_batch_size": 1, "cpu_ranks": 2, "collective_timeout": 15}
 
 
 @pytest.fixture

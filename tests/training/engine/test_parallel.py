@@ -52,7 +52,7 @@ def cpu_adam():
 def words(origin: Path, shards: Path, folder: Path, mode: str, micro: int = 1) -> list[str]:
     """The command line."""
     sharding, offload = MODES[mode]
-    machine = {**MACHINE, "micro_batch": micro, "sharding": sharding, "offload": offload}
+    machine = {**MACHINE, "micro_batch_size": micro, "sharding": sharding, "offload": offload}
     return command(origin, shards, folder, machine, **STEPS)
 
 
@@ -140,7 +140,7 @@ def test_a_last_batch_that_is_not_full_has_the_same_loss_however_it_is_divided(o
     for ranks, micro in ((1, 4), (1, 2), (2, 4), (2, 1)):
         folder = tmp_path / f"{ranks}-{micro}"
         folder.mkdir()
-        words = command(origin, shards, folder, {**MACHINE, "micro_batch": micro}, global_batch=8, steps=8)
+        words = command(origin, shards, folder, {**MACHINE, "micro_batch_size": micro}, global_batch_size=8, steps=8)
         result = run_on_ranks(words, ranks, QUICK)
         assert result.returncode == 0, result.stderr[-3000:]
         runs[ranks, micro] = losses(folder)
@@ -153,7 +153,7 @@ def test_in_bf16_fsdp2_gives_the_losses_of_a_single_process(origin, shards, tmp_
     runs = {}
     for name, ranks, sharding in (("alone", 1, "none"), ("fsdp2", 2, "fsdp2")):
         (tmp_path / name).mkdir()
-        machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
+        machine = {**MACHINE, "micro_batch_size": 1, "sharding": sharding}
         words = command(origin, shards, tmp_path / name, machine, **STEPS, precision="bf16")
         result = run_on_ranks(words, ranks, QUICK)
         assert result.returncode == 0, result.stderr[-3000:]

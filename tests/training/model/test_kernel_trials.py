@@ -4,7 +4,7 @@ import pytest
 from transformers import AutoConfig
 
 from scripts.common.errors import UserError
-from scripts.training.planning.kernels import Installed, architecture, stage_attention
+from scripts.training.model.kernels import Installed, architecture, stage_attention
 from tests.training.conftest import stage
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,7 @@ NOTHING = Installed(False, False, False)
 @pytest.fixture
 def tried(tmp_path, monkeypatch):
     """The outcome of the trials of a model type with transformers' default sizes."""
-    monkeypatch.setattr("scripts.training.planning.kernels.architecture_file", lambda name: tmp_path / name)
+    monkeypatch.setattr("scripts.training.model.kernels.architecture_file", lambda name: tmp_path / name)
 
     def of(model_type: str):
         AutoConfig.for_model(model_type).save_pretrained(tmp_path / model_type)

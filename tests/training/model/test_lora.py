@@ -187,7 +187,7 @@ def test_a_target_that_the_model_does_not_have_is_a_one_line_error(origin, shard
 def test_by_default_all_linear_layers_but_the_head_are_adapted_and_merge_on_ranks_that_shard(origin, shards, tmp_path):
     """The merge loads the base on one rank alone; under ZeRO-3 such a load would wait for the others for ever."""
     lora = {"r": 8, "dropout": 0.0, "merge": True}
-    machine = {**MACHINE, "micro_batch": 1, "sharding": "zero3", "collective_timeout": 60}
+    machine = {**MACHINE, "micro_batch_size": 1, "sharding": "zero3", "collective_timeout": 60}
     done = run_on_ranks(command(origin, shards, tmp_path, machine, method="lora", lora=lora), 2, QUICK)
     assert done.returncode == 0, done.stderr[-2000:]
     before, after = load_file(origin / "model.safetensors"), load_file(tmp_path / "out/model.safetensors")

@@ -89,7 +89,7 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninter
 
 @pytest.mark.parametrize("sharding", often(["zero2"], ["none", "zero3", "fsdp2"]))
 def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origin, shards, tmp_path, sharding):
-    words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG)
+    words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch_size": 1, "sharding": sharding}, **LONG)
     done = signalled(on_ranks(words, 2), tmp_path / "work", 5, lambda: ranks_of(tmp_path / "work")[1])
     [work] = (tmp_path / "work").iterdir()
     step = step_of(newest_complete(work))
@@ -108,7 +108,7 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
 
 
 def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, shards, tmp_path):
-    words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1}, **LONG), 2)
+    words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch_size": 1}, **LONG), 2)
     done = signalled(words, tmp_path / "work", 5)
     assert done.returncode != 0
     [work] = (tmp_path / "work").iterdir()
@@ -151,7 +151,7 @@ def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output
     poisoned, one_row, tmp_path, ranks, sharding
 ):
     folder, documents = one_row
-    machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
+    machine = {**MACHINE, "micro_batch_size": 1, "sharding": sharding}
     words = command(poisoned, folder, tmp_path, machine, save_steps=1, keep_checkpoints=99)
     done = run_on_ranks(words, ranks)
     assert done.returncode == 1

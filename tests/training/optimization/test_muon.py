@@ -166,7 +166,7 @@ OFTEN = ["ddp", "fsdp2", "zero2", "zero3-offload"]
 @pytest.mark.parametrize("mode", often(OFTEN, [mode for mode in MODES if mode not in OFTEN]))
 def test_muon_on_two_ranks_follows_a_single_process_and_resumes_bit_for_bit(muon_run, origin, shards, tmp_path, mode):
     sharding, offload = MODES[mode]
-    machine = {**MACHINE, "micro_batch": 1, "sharding": sharding, "offload": offload}
+    machine = {**MACHINE, "micro_batch_size": 1, "sharding": sharding, "offload": offload}
 
     def done(name: str) -> Path:
         folder = tmp_path / name

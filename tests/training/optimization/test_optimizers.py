@@ -17,7 +17,7 @@ from transformers import get_scheduler
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.training.planning.resolved_stage import (
-    global_batch,
+    global_batch_size,
     learning_rate,
     resolve_auto,
     resolve_stage,
@@ -66,14 +66,14 @@ def test_auto_follows_the_stated_rules_and_their_bounds():
     assert learning_rate(7_000_000_000) == 5e-5
     assert learning_rate(7_000_000_000 // 16) == pytest.approx(1e-4, rel=1e-2)
     for parameters, tokens in ((5e8, 5e7), (7e9, 5e7), (7e9, 1e9), (7e9, 1e10)):
-        rows = global_batch(int(parameters), int(tokens), 4096)
+        rows = global_batch_size(int(parameters), int(tokens), 4096)
         deepseek = 0.2920 * (6 * parameters * tokens) ** 0.3271
         assert rows % 8 == 0
         assert 0.4 < rows * 4096 / deepseek < 2.5
-    assert global_batch(35_000, 960, 32) == 8
-    assert global_batch(7 * 10**10, 10**13, 4096) * 4096 == 2**22
-    settings = stage(learning_rate="auto", global_batch="auto")
-    assert resolve_auto(settings, None, 100).global_batch == "auto"
+    assert global_batch_size(35_000, 960, 32) == 8
+    assert global_batch_size(7 * 10**10, 10**13, 4096) * 4096 == 2**22
+    settings = stage(learning_rate="auto", global_batch_size="auto")
+    assert resolve_auto(settings, None, 100).global_batch_size == "auto"
     assert resolve_auto(settings, 7_000_000_000, 10**6).learning_rate == 5e-5
     assert training_steps(stage(steps=None, epochs=2, max_samples=9), 30) == 6
 
@@ -81,7 +81,7 @@ def test_auto_follows_the_stated_rules_and_their_bounds():
 CONTRADICTIONS = [
     ({"eval_steps": 1.5}, "eval_steps: must be a whole number of steps, or below 1 a share of all steps"),
     ({"decay_share": 0.1}, "decay_share: only with `scheduler: warmup-stable-decay`"),
-    ({"optimizer": "muon", "clip": 1.0}, "clip: not with `optimizer: muon`"),
+    ({"optimizer": "muon", "max_grad_norm": 1.0}, "max_grad_norm: not with `optimizer: muon`"),
     ({"optimizer": "muon", "method": "lora"}, "optimizer: muon trains whole matrices"),
     ({"learning_rate": "auto", "method": "lora"}, "learning_rate: `auto` is for `method: full`"),
     ({"scheduler": "warmup-stable-decay", "warmup_steps": 0.9}, "scheduler: warm-up and decay together are longer"),
@@ -101,7 +101,7 @@ def test_contradictions_are_one_line_errors(changes, says):
     config = yaml.safe_load(Path("config/examples/from-scratch.yaml").read_text())
     name, stage = next(iter(config["training"]["train"].items()))
     stage.pop("epochs", None)
-    for setting in ("clip", "warmup_steps", "learning_rate"):
+    for setting in ("max_grad_norm", "warmup_steps", "learning_rate"):
         stage.pop(setting, None)
     stage |= {"learning_rate": 1e-4, "steps": 100, **changes}
     with pytest.raises(UserError) as caught:

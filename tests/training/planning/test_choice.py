@@ -28,7 +28,7 @@ def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_th
     assert planned["gpu_gib"] == pytest.approx(38.4, abs=0.3)
     assert planned["model_states_gib"] == pytest.approx(30.1, rel=0.01)
     assert 1.1 < gpu_gib["logits"] < 1.3 and 2.8 < gpu_gib["activations"] < 3.5 and 2 < gpu_gib["buckets"] < 3
-    assert planned["micro_batch"] * planned["gradient_accumulation"] * 8 == 64
+    assert planned["micro_batch_size"] * planned["gradient_accumulation"] * 8 == 64
 
 
 def test_two_a40_offer_zero_with_offload_and_lora_for_a_whole_7b_with_their_hours():
@@ -46,17 +46,17 @@ def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
     """With sharded weights, where the loss needs them all; else the logits of a chunk are small beside the rest."""
     long = stage(sequence_length=32768)
     with pytest.raises(UserError, match=r"does not fit: .*the logits of 262,144 tokens alone are 148\.5 GiB in fp32"):
-        plan(PlanInputs("qa", long, machine("a40", sharding="zero3", micro_batch=8, liger=False), QWEN_7B))
+        plan(PlanInputs("qa", long, machine("a40", sharding="zero3", micro_batch_size=8, liger=False), QWEN_7B))
     with pytest.raises(UserError, match="does not fit: ") as refused:
-        plan(PlanInputs("qa", long, machine("a40", micro_batch=8, liger=False), QWEN_7B))
+        plan(PlanInputs("qa", long, machine("a40", micro_batch_size=8, liger=False), QWEN_7B))
     assert "logits of" not in str(refused.value)
 
 
 def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_where_it_is_faster():
-    dual = {"sharding": "auto", "micro_batch": "auto", "offload": False, "liger": False}
+    dual = {"sharding": "auto", "micro_batch_size": "auto", "offload": False, "liger": False}
     chosen = choose("sft", stage(), QWEN_7B, machine("a40-dual", **dual))
     assert (chosen.machine.sharding, chosen.machine.offload) == ("zero2", True)
-    assert chosen.machine.micro_batch == 8 and chosen.missing() == 0
+    assert chosen.machine.micro_batch_size == 8 and chosen.missing() == 0
     lora = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", **dual))
     assert (lora.machine.sharding, lora.machine.offload) == ("none", False)
     fixed = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", liger=False))

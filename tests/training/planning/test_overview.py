@@ -34,7 +34,7 @@ def printed(stages) -> str:
 
 
 def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_many_rows_as_are_told(tmp_path):
-    """The plan of `global_batch: auto` ended in a traceback before there was data."""
+    """The plan of `global_batch_size: auto` ended in a traceback before there was data."""
     muon = tmp_path / "muon.yaml"
     shipped = Path("config/experiments/cpt-muon.yaml").read_text()
     muon.write_text(shipped.replace("data/text", str(tmp_path / "absent")))  # a user may have put texts into data/text
@@ -44,7 +44,11 @@ def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_ma
     assert line.startswith("pretrain: steps and hours follow from the data")
     assert "`stagecraft plan --rows 20000`" in line
     [stage_plan] = overview.plans_of("profiles/a800", muon, assumed_rows=100_000).stages
-    assert (stage_plan.plan["global_batch"], stage_plan.plan["steps"], stage_plan.rows.validation) == (96, 1042, 1020)
+    assert (stage_plan.plan["global_batch_size"], stage_plan.plan["steps"], stage_plan.rows.validation) == (
+        96,
+        1042,
+        1020,
+    )
     assert "of the rows asked for" in printed([stage_plan])
 
 

@@ -1,8 +1,8 @@
-"""scripts/training/planning/kernels.py: the fastest kernel that is possible, and why not a faster one."""
+"""scripts/training/model/kernels.py: the fastest kernel that is possible, and why not a faster one."""
 
 import pytest
 
-from scripts.training.planning.kernels import Installed, choose_attention, kernels_line
+from scripts.training.model.kernels import Installed, choose_attention, kernels_line
 from tests.training.conftest import machine, stage
 
 ALL, NO_FLASH, NOTHING = Installed(True, True, True), Installed(False, True, False), Installed(False, False, False)

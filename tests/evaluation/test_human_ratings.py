@@ -1,4 +1,4 @@
-"""scripts/evaluation/suites/human.py: blind sheets, scores against planted ones, which filled sheets are refused."""
+"""scripts/evaluation/suites/human_ratings.py: blind sheets, scores against planted ones, refused sheets."""
 
 import csv
 import json
@@ -9,8 +9,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.suites.human import Settings as Human
-from scripts.evaluation.suites.human import rate
+from scripts.evaluation.suites.human_ratings import Settings as Human
+from scripts.evaluation.suites.human_ratings import rate
 from tests.evaluation.synthetic import build, dump, dump_lines, gate, sha
 
 
@@ -34,8 +34,8 @@ def written(models: list[str], count: int) -> dict[str, dict[str, str]]:
 def make(root: Path, texts: dict[str, dict[str, str]], *sheets: Path, samples: int = 100) -> Path:
     """The folder of the sheet, of all that is written."""
     settings = Human.parse({"of": "qa", "samples": samples, "sheets": list(map(str, sheets))}, "test")
-    rate(write_suite(root / "suite", texts), list(texts), settings, 42, root / "human")
-    return root / "human"
+    rate(write_suite(root / "suite", texts), list(texts), settings, 42, root / "human_ratings")
+    return root / "human_ratings"
 
 
 def read(sheet: Path) -> list[dict[str, str]]:
@@ -54,7 +54,7 @@ def fill(sheet: Path, path: Path, answer, encoding: str = "utf-8-sig", delimiter
 
 
 def items_of(root: Path, model: str) -> dict[str, dict]:
-    return {item["id"]: item for item in read_jsonl(root / f"human/{model}/items.jsonl.zst")}
+    return {item["id"]: item for item in read_jsonl(root / f"human_ratings/{model}/items.jsonl.zst")}
 
 
 def truth(row: dict) -> str:
@@ -74,7 +74,7 @@ def test_filled_sheets_give_the_planted_scores(tmp_path):
     assert [sft[f"c/{n}"]["correct"] for n in range(10)] == [0.5, 1, 1, 0, 1, 1, 1, 1, 1, 1]
     assert [base[f"c/{n}"]["correct"] for n in range(10)] == [0.5, 0, 1, 0, 1, 0, 1, 0, 1, 0]
     assert sft["c/0"]["ratings"] == {"anna": True, "bo": False}
-    scores = json.loads((tmp_path / "human/sft/scores.json").read_text())
+    scores = json.loads((tmp_path / "human_ratings/sft/scores.json").read_text())
     assert scores["scores"]["chats"]["all"] == {"documents": 10, "correct": 0.85}
     assert (scores["model_sha256"], scores["data"]) == (sha("sft"), {"chats": sha("chats")})
 
@@ -128,7 +128,7 @@ def test_a_sheet_that_is_incomplete_or_another_runs_is_refused_in_one_line_and_n
     with pytest.raises(UserError) as error:
         make(tmp_path, texts, path)
     assert str(error.value).startswith(f"{path}: ") and line in str(error.value) and "\n" not in str(error.value)
-    assert not (tmp_path / "human/sft").exists()
+    assert not (tmp_path / "human_ratings/sft").exists()
 
 
 @pytest.fixture
@@ -136,14 +136,14 @@ def experiment(tmp_path):
     """A results tree in which the answers of all models are rated, with gates on that."""
     target = {"dataset": "instruct", "metric": "correct"}
     gates = [gate("shares", **target, above=0.5), gate("gain", **target, against="base", above=0)]
-    experiment = build(tmp_path, gates, changes={"evaluation.human": {"of": "qa", "samples": 50, "sheets": []}})
+    experiment = build(tmp_path, gates, changes={"evaluation.human_ratings": {"of": "qa", "samples": 50, "sheets": []}})
     rated(experiment, tmp_path / "results/evaluation")
     return experiment
 
 
 def rated(experiment, results: Path) -> None:
     models = ["base", *experiment.training.train]
-    rate(results / "qa", models, experiment.evaluation.human, 42, results / "human")
+    rate(results / "qa", models, experiment.evaluation.human_ratings, 42, results / "human_ratings")
 
 
 def test_before_a_sheet_is_filled_gates_are_not_measured(tmp_path, experiment):
@@ -151,4 +151,4 @@ def test_before_a_sheet_is_filled_gates_are_not_measured(tmp_path, experiment):
     assert [(gate["outcome"], gate["value"], gate["interval"]) for gate in evaluation["gates"]] == [
         ("not measured", None, None)
     ] * 2
-    assert evaluation["human"]["raters"] == {} and "human" not in evaluation["scores"]["sft"]
+    assert evaluation["human_ratings"]["raters"] == {} and "human_ratings" not in evaluation["scores"]["sft"]

@@ -33,7 +33,7 @@ from scripts.experiment.settings.record import Record, parse_json
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import torch_build
 
-MODEL = Path(__file__).parent.parent / "model"
+MODEL = Path(__file__).parent
 # The names without `.py`: a file that code names counts in fingerprints as a whole, and of these only what is reached.
 CODE = tuple(MODEL / f"{name}.py" for name in ("kernel_trials", "attention", "chunked_loss"))
 PACKAGES = ("torch", "transformers")

@@ -1,7 +1,7 @@
 """Ratings by people: write a blind sheet of what the models generated, read the filled ones, score the models.
 
-    python -m scripts.evaluation.suites.human --suite results/evaluation/qa --models base sft --seed 42 \\
-        --settings '{"of": "qa", "samples": 50, "sheets": ["anna.csv"]}' --out results/evaluation/human
+    python -m scripts.evaluation.suites.human_ratings --suite results/evaluation/qa --models base sft --seed 42 \\
+        --settings '{"of": "qa", "samples": 50, "sheets": ["anna.csv"]}' --out results/evaluation/human_ratings
 
 `sheet.csv` goes to each rater; `key.json` says which model wrote which row, so raters must not see it. Rows are ordered
 by a hash of their texts, and models that wrote the same share a row: neither a row's place nor its name reveals a
