@@ -20,7 +20,7 @@ include: "rules/report.smk"
 include: "rules/release.smk"
 
 
-from scripts.experiment.causes import record_codes, rule_modules
+from scripts.experiment.reruns.causes import record_codes, rule_modules
 from scripts.experiment.load import check_owner
 from scripts.hosts.invocation import check_targets
 from scripts.hosts.job_graph import write_when_built

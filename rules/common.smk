@@ -10,7 +10,7 @@ sys.path.insert(0, workflow.basedir)
 from scripts.common.errors import UserError
 from scripts.experiment.checks import check_dataset_sources
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.kept_fingerprints import fingerprint
+from scripts.experiment.reruns.kept_fingerprints import fingerprint
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml

@@ -3,7 +3,7 @@
 from functools import partial
 
 from scripts.experiment.layout import PACKED_SPLITS, shard_files
-from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files
+from scripts.tokens.tokenization.base_tokenizer import check_base_tokenizer, small_files
 
 # Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.
 # Of a hub model the files are seen once rule `base` is about to run (rules/training.smk).

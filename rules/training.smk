@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from scripts.experiment.kept_fingerprints import stage_fingerprint
+from scripts.experiment.reruns.kept_fingerprints import stage_fingerprint
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver

@@ -337,7 +337,7 @@ def verify(release: Folder | None = None, /) -> None:
         from scripts.release.card import print_check
 
         return print_check(release)
-    from scripts.experiment.provenance import FOLDERS
+    from scripts.experiment.reruns.provenance import FOLDERS
     from scripts.release.verify import verify
 
     found = verify(FOLDERS, print)

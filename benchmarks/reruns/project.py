@@ -7,7 +7,7 @@ Only the lines that start a step differ, as each tool's documentation shows them
 import shutil
 from pathlib import Path
 
-from scripts.experiment import fingerprint, statements
+from scripts.experiment.reruns import fingerprint, statements
 
 STEPS = ("filter", "pack", "train", "score")
 
@@ -203,13 +203,14 @@ def by_shell(folder: Path) -> None:
 def ours(folder: Path) -> None:
     """The same, with our fingerprint of the code among the params."""
     write_project(folder)
-    (folder / "scripts/experiment").mkdir()
-    (folder / "scripts/experiment/__init__.py").touch()
+    reruns = folder / "scripts/experiment/reruns"
+    reruns.mkdir(parents=True)
+    for package in (reruns.parent, reruns):
+        (package / "__init__.py").touch()
     for module in (fingerprint, statements):
-        shutil.copy(module.__file__, folder / "scripts/experiment")
-    head = (
-        "import sys\nsys.path.insert(0, workflow.basedir)\nfrom scripts.experiment.fingerprint import fingerprint\n\n"
-    )
+        shutil.copy(module.__file__, reruns)
+    head = "import sys\nsys.path.insert(0, workflow.basedir)\n"
+    head += "from scripts.experiment.reruns.fingerprint import fingerprint\n\n"
     write_snakefile(folder, f"    params: {OPTIONS}, code=fingerprint('scripts.steps.{{name}}')\n{COMMAND}", head)
 
 

@@ -150,7 +150,7 @@ class Layout:
 
     @property
     def code_records(self) -> Path:
-        """The folder of the records of code, one for each fingerprint (scripts/experiment/causes.py)."""
+        """The folder of the records of code, one for each fingerprint (scripts/experiment/reruns/causes.py)."""
         return self.results / "code"
 
     @property

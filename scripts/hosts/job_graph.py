@@ -22,12 +22,12 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.fingerprint import ROOT, path_of
-from scripts.experiment.kept_fingerprints import fingerprint, stage_fingerprint, tree_hash
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.optimizers import STAGE
-from scripts.experiment.provenance import Index
+from scripts.experiment.reruns.fingerprint import ROOT, path_of
+from scripts.experiment.reruns.kept_fingerprints import fingerprint, stage_fingerprint, tree_hash
+from scripts.experiment.reruns.provenance import Index
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record, to_json
 from scripts.hosts import start

@@ -23,7 +23,7 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 from scripts.common.disk import existing
 from scripts.common.errors import UserError
 from scripts.common.known_hashes import KnownHashes
-from scripts.experiment.provenance import (
+from scripts.experiment.reruns.provenance import (
     Index,
     Provenance,
     changed_inputs,

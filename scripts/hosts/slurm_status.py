@@ -3,7 +3,7 @@
 Snakemake's plugin asks `squeue` where the profile says so. When the controller does not answer for a moment it changes
 to `sacct`, and waits for ever on a cluster without accounting; a job that left the queue between two looks is waited
 for as long. Here `squeue` stays what is asked. A job that it showed before and no longer shows has ended: its outputs
-tell how. The states in which jobs ended are kept: a fault of the scheduler spends no try (scripts/hosts/start.py).
+tell how. The states in which jobs ended are kept: a fault of the scheduler spends no try (scripts/hosts/stopping.py).
 """
 
 import re

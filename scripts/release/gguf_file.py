@@ -19,7 +19,7 @@ from gguf.quants import quantize
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
-from scripts.tokens.packing.tokenizer_files import PRE_TOKENIZER, TokenizerFiles
+from scripts.tokens.tokenization.tokenizer_files import PRE_TOKENIZER, TokenizerFiles
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,

@@ -22,7 +22,7 @@ from transformers.utils import logging as transformers_logging
 from scripts.common.files import read_json
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.results.intervals import direction, estimate, fewest_clusters
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 from scripts.training.model.loading import load_model
 
 # texts that show what ordinary code does not: composed and decomposed letters, digits, spaces, line ends

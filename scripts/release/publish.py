@@ -18,10 +18,10 @@ import yaml
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.known_hashes import KnownHashes
-from scripts.experiment.causes import code_file
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of
-from scripts.experiment.provenance import (
+from scripts.experiment.reruns.causes import code_file
+from scripts.experiment.reruns.provenance import (
     Index,
     Provenance,
     changed_inputs,

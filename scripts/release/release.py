@@ -32,7 +32,7 @@ from scripts.experiment.settings.training import Release
 from scripts.release.card import CHANGES, write_papers, write_text
 from scripts.release.gguf_file import modelfile, write_gguf
 from scripts.release.proof import Samples, failed, prove
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 from scripts.training.model.loading import load_model
 
 TEXTS, CHATS, COMPLETIONS, DOCUMENTS = 10_000, 1000, 12, 12  # that are compared, at most

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from scripts.common.disk import size_text
 from scripts.common.files import read_cache
 from scripts.common.known_hashes import KnownHashes
-from scripts.experiment.provenance import SUFFIX, WITHOUT_RESULTS, Index, changed_inputs, first_difference
+from scripts.experiment.reruns.provenance import SUFFIX, WITHOUT_RESULTS, Index, changed_inputs, first_difference
 from scripts.training.engine.checkpoint_folders import damaged_file, is_complete
 
 # of a results root the folders whose files all have provenance; beside them lie pages, records of code, smaller runs

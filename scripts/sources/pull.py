@@ -22,7 +22,7 @@ from scripts.common.files import atomic, read_json
 from scripts.common.options import command
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.provenance import cache_folder, cache_object, run_dvc
+from scripts.experiment.reruns.provenance import cache_folder, cache_object, run_dvc
 from scripts.sources.archives.canonical_archive import describe
 from scripts.sources.tables.source import check_pin
 

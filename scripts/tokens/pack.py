@@ -31,9 +31,9 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES, split_file
-from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.fill_in_middle import PSM, SPM, FillInMiddle
 from scripts.tokens.packing.shards import FIRST, TARGET
+from scripts.tokens.tokenization.encoder import Encoder
 
 
 @njit(cache=True)

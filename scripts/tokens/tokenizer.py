@@ -28,9 +28,9 @@ from scripts.common.options import parser
 from scripts.common.progress import Progress
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
-from scripts.tokens.packing.chat_template import CHATML
-from scripts.tokens.packing.text_engine import load_library
-from scripts.tokens.packing.tokenizer_files import FILES, PRE_TOKENIZER, TokenizerFiles
+from scripts.tokens.tokenization.chat_template import CHATML
+from scripts.tokens.tokenization.text_engine import load_library
+from scripts.tokens.tokenization.tokenizer_files import FILES, PRE_TOKENIZER, TokenizerFiles
 
 LEARNED = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 

@@ -21,9 +21,9 @@ from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.common.options import command
 from scripts.experiment.model_folder import OURS, PATTERNS, Shape, check_weights, content_hash
 from scripts.experiment.settings.training import Base
-from scripts.tokens.packing.base_tokenizer import write_chat_template
-from scripts.tokens.packing.gguf_base import gguf_file, write_folder
-from scripts.tokens.packing.tokenizer_files import TokenizerFiles
+from scripts.tokens.tokenization.base_tokenizer import write_chat_template
+from scripts.tokens.tokenization.gguf_base import gguf_file, write_folder
+from scripts.tokens.tokenization.tokenizer_files import TokenizerFiles
 
 # what transformers raises for a folder that it cannot load; ImportError where a quantized model's package is missing
 UNREADABLE = (AttributeError, ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError, SafetensorError)

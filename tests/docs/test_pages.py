@@ -14,7 +14,7 @@ from scripts.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted(path for path in ROOT.glob("*.md") if "README" in path.name)]
-PAGES += [ROOT / f"{folder}/README.md" for folder in ("benchmarks", "config", "profiles", "results", "scripts/judge")]
+PAGES += [ROOT / f"{folder}/README.md" for folder in ("benchmarks", "profiles", "results", "scripts/judge")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 AREAS = "sources|corpus|tokens|training|evaluation"
 VERBS = [name for name in app if not name.startswith("-")]

@@ -15,7 +15,7 @@ from scripts.evaluation.generation.model import load
 from scripts.evaluation.generation.transformers_engine import Infill, encode
 from scripts.evaluation.suites.completion import Settings as Completion
 from scripts.evaluation.suites.completion import completion
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 
 BEFORE = "".join(f"x{number} = {number}\n" for number in range(40)) + "def f(a):\n    "
 AFTER = "\n\n" + "".join(f"y{number} = {number}\n" for number in range(40))

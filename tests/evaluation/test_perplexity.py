@@ -21,7 +21,7 @@ from scripts.evaluation.generation.examples import pick_examples
 from scripts.evaluation.generation.likelihood import even_windows, joined, negative_log_likelihood, windows
 from scripts.evaluation.suites.perplexity import Settings as Perplexity
 from scripts.evaluation.suites.perplexity import perplexity
-from scripts.tokens.packing.encoder import Encoded, Encoder
+from scripts.tokens.tokenization.encoder import Encoded, Encoder
 from tests.evaluation.conftest import CHATS, TEXTS
 
 SETTINGS = Perplexity(datasets=["code", "instruct"], documents=200, context=64, stride=40)

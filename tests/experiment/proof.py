@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.experiment import fingerprint
 from scripts.experiment.optimizers import STAGE
+from scripts.experiment.reruns import fingerprint
 from scripts.experiment.settings.experiment import Evaluation
 
 ROOT = Path(__file__).parents[2]

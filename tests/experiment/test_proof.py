@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from scripts.experiment import fingerprint
+from scripts.experiment.reruns import fingerprint
 from tests.experiment import proof
 
 

@@ -1,4 +1,4 @@
-"""scripts/hosts/start.py: what the user must change is not tried again, what the machine did is."""
+"""scripts/hosts/stopping.py: what the user must change is not tried again, what the machine did is."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SNAKEFILE = """
 import sys
 sys.path.insert(0, {root!r})
-from scripts.hosts.start import end_at_users_mistakes
+from scripts.hosts.stopping import end_at_users_mistakes
 
 if workflow.is_main_process:
     end_at_users_mistakes()

@@ -1,11 +1,11 @@
-"""scripts/hosts/start.py: a signal ends a run whichever of its threads the kernel gives it to."""
+"""scripts/hosts/stopping.py: a signal ends a run whichever of its threads the kernel gives it to."""
 
 import subprocess
 import sys
 
 WAIT = """
 import signal, threading, time
-from scripts.hosts.start import wait_in_turns
+from scripts.hosts.stopping import wait_in_turns
 
 idle = threading.Thread(target=time.sleep, args=(60,), daemon=True)
 idle.start()

@@ -1,11 +1,11 @@
-"""scripts/hosts/start.py: which jobs of the queue are this folder's. Waiting: tests/workflow/test_cluster.py."""
+"""scripts/hosts/slurm_queue.py: which jobs of the queue are this folder's. Waiting: tests/workflow/test_cluster.py."""
 
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.hosts.start import queued
+from scripts.hosts.slurm_queue import queued
 
 
 @pytest.fixture

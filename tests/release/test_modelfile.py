@@ -6,7 +6,7 @@ import jinja2
 import pytest
 
 from scripts.release.gguf_file import modelfile
-from scripts.tokens.packing.chat_template import CHATML
+from scripts.tokens.tokenization.chat_template import CHATML
 
 TURNS = (
     "{% for message in messages %}FIRST{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>'"

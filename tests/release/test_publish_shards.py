@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.manifest import write_manifest
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
-from scripts.experiment.provenance import Provenance, files_beside
+from scripts.experiment.reruns.provenance import Provenance, files_beside
 from scripts.release import publish
 
 

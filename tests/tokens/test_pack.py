@@ -18,8 +18,8 @@ from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.tokens import pack as module
 from scripts.tokens.pack import pack, pieces_of, place
-from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.shards import Shards
+from scripts.tokens.tokenization.encoder import Encoder
 from tests.small_disk import small_disk  # noqa: F401
 
 TEXTS = ["x = 1\n", "", "def f(x):\n    return x\n" * 30, "# 你好，世界\n" * 7, "a b\n" * 500, "<|endoftext|>"]

@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from scripts.experiment import statements
-from scripts.experiment.fingerprint import ROOT
+from scripts.experiment.reruns import statements
+from scripts.experiment.reruns.fingerprint import ROOT
 
 
 @pytest.mark.slow

@@ -190,7 +190,7 @@ def test_no_job_is_sent_while_a_snakemake_is_at_work(slurm, finished, start, tmp
 def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_to_do(slurm, finished, start, tmp_path):
     clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1)
     out = clone.root / "snakemake.out"
-    clone.replace("scripts/hosts/start.py", "PENDING_SECONDS = 30", "PENDING_SECONDS = 5")
+    clone.replace("scripts/hosts/slurm_queue.py", "PENDING_SECONDS = 30", "PENDING_SECONDS = 5")
     subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=60"], check=True)
     try:
         first = start(clone, SFT, *A40, python=forked.python())

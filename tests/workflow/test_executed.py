@@ -1,7 +1,7 @@
 """No rerun is missed: each rule's fingerprint covers every function that its jobs execute in the tiny experiment."""
 
-from scripts.experiment.fingerprint import FOR_READERS, ROOT, path_of
 from scripts.experiment.optimizers import modules_of_others
+from scripts.experiment.reruns.fingerprint import FOR_READERS, ROOT, path_of
 from tests.experiment import proof
 
 

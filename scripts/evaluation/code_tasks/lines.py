@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from scripts.evaluation.generation.healing import MOST, boundary, vocabulary_of
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 
 # What may belong to a token that goes on behind the end: white space, else the last word, number or run of signs, with
 # the blank before it.

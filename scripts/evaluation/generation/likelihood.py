@@ -14,7 +14,7 @@ from transformers.utils import ModelOutput
 
 from scripts.common.progress import Progress
 from scripts.evaluation.code_tasks.lines import Likeliest
-from scripts.tokens.packing.encoder import Encoded
+from scripts.tokens.tokenization.encoder import Encoded
 
 BATCH = 16384  # tokens, padding included
 FULL = 0.9  # of a batch's longest window, the least that its others have: padding costs as much as tokens

@@ -24,7 +24,7 @@ from scripts.experiment.settings.suites import Generation
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from scripts.tokens.packing.encoder import Encoder
+    from scripts.tokens.tokenization.encoder import Encoder
 
 
 class ScoredModel(NamedTuple):
@@ -60,7 +60,7 @@ def load(folder: Path) -> ScoredModel:
     not finite."""
     from transformers.utils import logging as transformers_logging
 
-    from scripts.tokens.packing.encoder import Encoder
+    from scripts.tokens.tokenization.encoder import Encoder
 
     transformers_logging.disable_progress_bar()
     read_manifest(folder)

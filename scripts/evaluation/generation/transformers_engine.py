@@ -26,7 +26,7 @@ from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.generation.healing import heal, vocabulary_of
 from scripts.evaluation.results.intervals import content_seed
 from scripts.experiment.settings.suites import Generation
-from scripts.tokens.packing.encoder import Encoder, excerpt
+from scripts.tokens.tokenization.encoder import Encoder, excerpt
 
 # Control tokens by which models of Qwen2.5's form end a middle; a tokenizer may lack some of them.
 INFILL_ENDS = ("<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|im_end|>", "<|file_separator|>")

@@ -10,10 +10,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.known_hashes import KnownHashes
 from scripts.evaluation.suites import scored_models
-from scripts.experiment.causes import setting_changes
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
-from scripts.experiment.provenance import FOLDERS, Index, Provenance, first_difference
+from scripts.experiment.reruns.causes import setting_changes
+from scripts.experiment.reruns.provenance import FOLDERS, Index, Provenance, first_difference
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import further_models

@@ -119,7 +119,7 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
     """
     from scripts.evaluation.generation.likelihood import negative_log_likelihood
     from scripts.evaluation.generation.transformers_engine import encode
-    from scripts.tokens.packing.encoder import Encoded
+    from scripts.tokens.tokenization.encoder import Encoded
 
     ids, targets, offsets = [], [], [0]
     for task, prompt in zip(tasks, prompts, strict=True):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scripts.evaluation.code_tasks.lines import Text
     from scripts.evaluation.generation.likelihood import Window
     from scripts.evaluation.generation.retrieval import Pieces
-    from scripts.tokens.packing.encoder import Encoder
+    from scripts.tokens.tokenization.encoder import Encoder
 
 PLACE = 1
 ABOUT = About(

@@ -19,8 +19,8 @@ from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.intervals import holm
 from scripts.evaluation.results.items import Documents, read_items
 from scripts.evaluation.suites import suites_of
-from scripts.experiment.causes import setting_changes
 from scripts.experiment.layout import Layout
+from scripts.experiment.reruns.causes import setting_changes
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import interval, number, table
 

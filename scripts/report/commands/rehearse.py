@@ -33,8 +33,8 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.settings.training import Base, Stage
 from scripts.experiment.shards import PackedRows
-from scripts.tokens.packing.base_tokenizer import small_files
-from scripts.tokens.packing.tokenizer_files import FILES
+from scripts.tokens.tokenization.base_tokenizer import small_files
+from scripts.tokens.tokenization.tokenizer_files import FILES
 from scripts.training.planning.resolved_stage import total_ranks
 
 SIZES = {

@@ -3,8 +3,9 @@
     stagecraft why --profile local
     stagecraft why --experiment config/mine.yaml
 
-A job's provenance tells its settings, its code and its inputs when it last ran (scripts/experiment/provenance.py). Jobs
-with the same cause share a line; a job that only follows another one names that one. It runs nothing.
+A job's provenance tells its settings, its code and its inputs when it last ran
+(scripts/experiment/reruns/provenance.py). Jobs with the same cause share a line; a job that only follows another one
+names that one. It runs nothing.
 """
 
 import ast
@@ -16,8 +17,8 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.manifest import MADE_FROM, folders_in
-from scripts.experiment.causes import param_changes
 from scripts.experiment.layout import Layout
+from scripts.experiment.reruns.causes import param_changes
 from scripts.hosts.job_graph import dry_run, in_order, record_of
 from scripts.hosts.provenance_records import ProvenanceRecords
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file
 from scripts.experiment.layout import Layout
-from scripts.experiment.provenance import provenance_file, read_provenance
+from scripts.experiment.reruns.provenance import provenance_file, read_provenance
 
 CONTAMINATED_EXAMPLES = 3  # shown per dataset
 KEYS = {

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from scripts.common.splitmix64 import FIRST_MIX, GOLDEN, SECOND_MIX, U64, mixed
-from scripts.tokens.packing.encoder import Encoded, Encoder
+from scripts.tokens.tokenization.encoder import Encoded, Encoder
 
 PLAIN, PSM, SPM = 0, 1, 2
 CONTROLS = 4  # tokens that a piece has beside its text

@@ -12,7 +12,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.evaluation.baselines import spans
 from scripts.evaluation.generation.examples import split_chat
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 from scripts.tokens.tokenizer import train
 from tests.corpus.formats.own_data import CHAT, composed, write_lines
 

@@ -14,7 +14,7 @@ from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.transformers_engine import generate
 from scripts.experiment.settings.suites import Generation
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
-from scripts.tokens.packing.encoder import Encoded, Encoder
+from scripts.tokens.tokenization.encoder import Encoded, Encoder
 from scripts.tokens.tokenizer import train
 
 NAMES = ["total", "count", "line", "path", "größe", "item"]

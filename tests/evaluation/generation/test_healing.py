@@ -14,7 +14,7 @@ from scripts.evaluation.generation.examples import Infill
 from scripts.evaluation.generation.healing import heal
 from scripts.evaluation.generation.transformers_engine import encode, generate
 from scripts.experiment.settings.suites import Generation
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 from tests.tokens import kinds
 
 FILE = """\

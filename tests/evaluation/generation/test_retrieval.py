@@ -75,7 +75,7 @@ def test_held_out_code_is_scored_after_retrieved_code_as_one_text(model_folder, 
 
     from scripts.evaluation.generation.likelihood import even_windows
     from scripts.evaluation.generation.retrieval import Pieces
-    from scripts.tokens.packing.encoder import Encoder
+    from scripts.tokens.tokenization.encoder import Encoder
 
     settings = Settings(
         datasets=["code"],

@@ -15,7 +15,7 @@ from scripts.evaluation.generation.healing import heal
 from scripts.evaluation.generation.transformers_engine import generate
 from scripts.experiment.settings.suites import Generation
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 from scripts.tokens.tokenizer import train
 
 SEED = 7

@@ -8,7 +8,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.evaluation.results.inputs import check_made_with
-from scripts.experiment.provenance import Provenance, write_provenance
+from scripts.experiment.reruns.provenance import Provenance, write_provenance
 from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import make_experiment, sha
 

@@ -8,8 +8,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import write_cache
 from scripts.evaluation.suites import abouts
-from scripts.experiment.causes import code_file, param_changes, rule_modules, setting_changes, unit_changes
-from scripts.experiment.fingerprint import fingerprint, path_of, reach
+from scripts.experiment.reruns.causes import code_file, param_changes, rule_modules, setting_changes, unit_changes
+from scripts.experiment.reruns.fingerprint import fingerprint, path_of, reach
 from scripts.hosts.job_graph import module_of
 from scripts.report.commands.why import dry_run, names_or_counts
 

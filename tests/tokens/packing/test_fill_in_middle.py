@@ -14,11 +14,11 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.tokens import pack as module
 from scripts.tokens.pack import pack
-from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.fill_in_middle import FillInMiddle
 from scripts.tokens.packing.shards import Shards
+from scripts.tokens.tokenization.encoder import Encoder
 from tests.tokens.conftest import documents
-from tests.tokens.packing.test_encoder import HOSTILE, random_strings
+from tests.tokens.tokenization.test_encoder import HOSTILE, random_strings
 
 HALF = {"rate": 0.5, "spm_rate": 0.5, "seed": 42}
 

@@ -9,8 +9,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.tokens.pack import pack
-from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.shards import Shards
+from scripts.tokens.tokenization.encoder import Encoder
 
 TEXTS = ["x = 1\n" * n for n in (1, 3, 10, 40)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.experiment.provenance import read_provenance
+from scripts.experiment.reruns.provenance import read_provenance
 from tests.workflow.dvc.conftest import ALL_JOBS, Checkout, flip
 
 pytestmark = pytest.mark.fault("Snakemake's records, results and provenance", "workflow")

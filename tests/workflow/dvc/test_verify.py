@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from scripts.common.files import write_cache
-from scripts.experiment.causes import code_file, read_code
-from scripts.experiment.provenance import FOLDERS
+from scripts.experiment.reruns.causes import code_file, read_code
+from scripts.experiment.reruns.provenance import FOLDERS
 from scripts.release.verify import verify
 from scripts.training.engine.checkpoint_folders import mark_complete
 from tests.workflow.dvc.conftest import Checkout, flip

@@ -1,9 +1,9 @@
-"""scripts/tokens/packing/chat_template.py: a template that fails, never ends or takes all memory is one line."""
+"""scripts/tokens/tokenization/chat_template.py: a template that fails, never ends or takes all memory is one line."""
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.tokens.packing.chat_template import CHATML, probe
+from scripts.tokens.tokenization.chat_template import CHATML, probe
 
 RECURSION = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% set x = a * b %}{% endfor %}{% endfor %}"

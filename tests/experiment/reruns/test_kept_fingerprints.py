@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from scripts.experiment import fingerprint, kept_fingerprints
+from scripts.experiment.reruns import fingerprint, kept_fingerprints
 from tests.experiment.proof import ROOT, rules
 
 RULES = ["scripts.report.verdict", "scripts.evaluation.problems"]

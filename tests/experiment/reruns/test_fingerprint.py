@@ -1,4 +1,4 @@
-"""scripts/experiment/fingerprint.py: a fingerprint changes with the code that a rule reaches, and with nothing else."""
+"""scripts/experiment/reruns/fingerprint.py: a fingerprint changes with code that a rule reaches, and nothing else."""
 
 import shutil
 import subprocess
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.experiment import fingerprint
 from scripts.experiment.optimizers import OPTIMIZERS, modules_of_others
+from scripts.experiment.reruns import fingerprint
 
 RULE = '''"""Doc."""
 import re
@@ -272,7 +272,7 @@ def test_another_python_gives_the_same_fingerprints():
     pythons = [python for minor in range(11, 15) if (python := usable(f"python3.{minor}"))]
     if len(pythons) < 2:
         pytest.skip("needs a second Python of 3.11 to 3.14")
-    line = ["-m", "scripts.experiment.fingerprint", "scripts.evaluation.suites.code", "--reached"]
+    line = ["-m", "scripts.experiment.reruns.fingerprint", "scripts.evaluation.suites.code", "--reached"]
     outputs = {subprocess.run([python, *line], capture_output=True, check=True).stdout for python in pythons}
     assert len(outputs) == 1
 

@@ -1,7 +1,7 @@
 """A content hash of the code that a rule can reach from its script's entry point: functions, classes, constants.
 
-    python -m scripts.experiment.fingerprint scripts.corpus.filter             # the hash
-    python -m scripts.experiment.fingerprint scripts.corpus.filter --reached   # what it covers, a line each
+    python -m scripts.experiment.reruns.fingerprint scripts.corpus.filter             # the hash
+    python -m scripts.experiment.reruns.fingerprint scripts.corpus.filter --reached   # what it covers, a line each
 
 Starting at the module's `if __name__ == "__main__"` block, every name is followed through the project's imports to the
 function, class or constant that it is bound to; a method counts where any reached code has its name. Of every module
@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.experiment.statements import (
+from scripts.experiment.reruns.statements import (
     bound_names,
     digest,
     file_digest,
@@ -33,7 +33,7 @@ from scripts.experiment.statements import (
     without_documentation,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGE = "scripts"
 KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
 

@@ -1,6 +1,6 @@
 """A cache of the rules' fingerprints, valid until a file of scripts/ changes: computing them takes seconds.
 
-    fingerprint("scripts.corpus.filter")     # as scripts/experiment/fingerprint.py computes it
+    fingerprint("scripts.corpus.filter")     # as scripts/experiment/reruns/fingerprint.py computes it
 
 The file, `.snakemake/stagecraft/fingerprints.json`, names the hash of all files of scripts/ that it holds for.
 """
@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from scripts.common.files import read_cache, write_cache
-from scripts.experiment.fingerprint import PACKAGE, ROOT
-from scripts.experiment.fingerprint import fingerprint as computed
 from scripts.experiment.optimizers import STAGE, modules_of_others
+from scripts.experiment.reruns.fingerprint import PACKAGE, ROOT
+from scripts.experiment.reruns.fingerprint import fingerprint as computed
 
 KEPT = Path(".snakemake/stagecraft/fingerprints.json")
 

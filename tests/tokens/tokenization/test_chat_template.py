@@ -1,5 +1,5 @@
-"""scripts/tokens/packing/chat_template.py and base_tokenizer.py: the templates of four families of models give what
-transformers gives, and a base that lacks a template or a token is refused before the first job."""
+"""scripts/tokens/tokenization/chat_template.py and base_tokenizer.py: the templates of four families of models give
+what transformers gives, and a base that lacks a template or a token is refused before the first job."""
 
 import json
 import shutil
@@ -12,8 +12,8 @@ from transformers import AutoTokenizer
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.corpus import CodeDataset, InstructDataset
-from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, write_chat_template
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.base_tokenizer import check_base_tokenizer, write_chat_template
+from scripts.tokens.tokenization.encoder import Encoder
 
 FAMILIES = Path(trl.__file__).parent / "chat_templates"  # the models' own
 # what SmolLM3's needs that the others do not: the date, an instruction trimmed on its right, and a tag of transformers

@@ -13,10 +13,10 @@ from scripts.common.errors import UserError
 from scripts.experiment.settings.corpus import CodeDataset, InstructDataset, TextDataset
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Base
-from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
-from scripts.tokens.packing.gguf_base import gguf_file, small_folder
-from scripts.tokens.packing.text_engine import load_library
-from scripts.tokens.packing.tokenizer_files import FILES, FIM, TokenizerFiles
+from scripts.tokens.tokenization.chat_template import CHATML, ChatTemplate
+from scripts.tokens.tokenization.gguf_base import gguf_file, small_folder
+from scripts.tokens.tokenization.text_engine import load_library
+from scripts.tokens.tokenization.tokenizer_files import FILES, FIM, TokenizerFiles
 
 
 def check_base_tokenizer(

@@ -13,9 +13,9 @@ from typing import Any
 
 from scripts.common.files import read_cache, write_cache
 from scripts.experiment.arguments import words_of
-from scripts.experiment.fingerprint import ROOT, reach
-from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.optimizers import OPTIMIZERS, STAGE, modules_of_others
+from scripts.experiment.reruns.fingerprint import ROOT, reach
+from scripts.experiment.reruns.kept_fingerprints import fingerprint
 
 
 @dataclass(frozen=True)

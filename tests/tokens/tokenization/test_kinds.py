@@ -13,13 +13,13 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.experiment.settings.corpus import CodeDataset, TextDataset
 from scripts.tokens.pack import pack
-from scripts.tokens.packing.base_tokenizer import check_base_tokenizer
-from scripts.tokens.packing.chat_template import environment_of
-from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.shards import Shards
+from scripts.tokens.tokenization.base_tokenizer import check_base_tokenizer
+from scripts.tokens.tokenization.chat_template import environment_of
+from scripts.tokens.tokenization.encoder import Encoder
 from scripts.tokens.tokenizer import copy
 from tests.tokens import kinds
-from tests.tokens.packing.test_encoder import CHATS, HOSTILE, random_strings
+from tests.tokens.tokenization.test_encoder import CHATS, HOSTILE, random_strings
 
 NAMES = list(kinds.kinds())
 # these write any text: a byte that has no token is a token of its own

@@ -4,7 +4,7 @@
     template.layout(("user", "assistant"))         # control ids, and between them literal texts and messages
 
 Neither the vocabulary nor the engine is loaded, so a workflow can check the template before its first job
-(scripts/tokens/packing/base_tokenizer.py). Templates that trim the contents, as Llama 3's, are followed. One that
+(scripts/tokens/tokenization/base_tokenizer.py). Templates that trim the contents, as Llama 3's, are followed. One that
 writes the date gets 26 July 2024, Llama's own default, so that the same chats give the same rows on any day.
 """
 
@@ -22,7 +22,7 @@ from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from scripts.common.errors import UserError
-from scripts.tokens.packing.tokenizer_files import TokenizerFiles
+from scripts.tokens.tokenization.tokenizer_files import TokenizerFiles
 
 # limits of the process that renders a template first, and the chats that it renders
 SECONDS = 5
@@ -109,7 +109,7 @@ def probe(source: str, tokens: dict[str, str], place: str) -> None:
     Raises:
         UserError: it takes too long or too much memory, or it fails otherwise than by refusing the roles.
     """
-    command = [sys.executable, "-m", "scripts.tokens.packing.chat_template"]
+    command = [sys.executable, "-m", "scripts.tokens.tokenization.chat_template"]
     given = json.dumps({"source": source, "tokens": tokens})
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=4 * SECONDS, check=False)

@@ -27,9 +27,9 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.common.text import is_target
-from scripts.tokens.packing.chat_template import ChatTemplate, Content
-from scripts.tokens.packing.text_engine import TextEngine
-from scripts.tokens.packing.tokenizer_files import INFILL_END, TokenizerFiles, spelled_tokens
+from scripts.tokens.tokenization.chat_template import ChatTemplate, Content
+from scripts.tokens.tokenization.text_engine import TextEngine
+from scripts.tokens.tokenization.tokenizer_files import INFILL_END, TokenizerFiles, spelled_tokens
 
 ROLES = ("system", "user", "assistant")
 FORMS = ("text", "messages")

@@ -16,7 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from scripts.common.errors import UserError
-from scripts.tokens.packing.tokenizer_files import TokenizerFiles
+from scripts.tokens.tokenization.tokenizer_files import TokenizerFiles
 
 # Parts of byte-level vocabularies, on which fastokens was compared (tests/tokens/kinds.py). Vocabularies of
 # SentencePiece are left to the library: of random texts with control characters or CRLF a third got other ids.

@@ -1,4 +1,4 @@
-"""scripts/tokens/packing/encoder.py: ids equal Hugging Face's, control ids come only from us, targets are exact."""
+"""scripts/tokens/tokenization/encoder.py: ids are Hugging Face's, control ids come only from us, targets are exact."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from scripts.common.errors import UserError
-from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenization.encoder import Encoder
 
 HOSTILE = [
     "",

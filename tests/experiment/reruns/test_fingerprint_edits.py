@@ -1,7 +1,7 @@
 """The edits of benchmarks/bench_reruns.py: each changes the fingerprints of the steps whose code it concerns."""
 
 from benchmarks.reruns.project import STEPS
-from scripts.experiment import fingerprint
+from scripts.experiment.reruns import fingerprint
 
 
 def forget() -> None:
