@@ -13,8 +13,8 @@ from transformers import AutoTokenizer
 from scripts.common.errors import UserError
 from scripts.experiment.checks import check_base
 from scripts.experiment.settings.training import Base
+from scripts.tokens.tokenization import gguf_base
 from scripts.training.base import base
-from scripts.training.model import gguf_base
 
 pytestmark = pytest.mark.fault("a GGUF file", "hostile input")
 
