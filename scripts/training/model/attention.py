@@ -16,8 +16,8 @@ from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface
 
 from scripts.experiment.settings.training import Stage
+from scripts.training.model import kernels
 from scripts.training.model.kernels import FLASH, VARLEN, Choice, Installed, architecture
-from scripts.training.planning import kernels
 
 
 def gpu_capability(gpus: int) -> tuple[int, int] | None:

@@ -16,8 +16,8 @@ from transformers.trainer_utils import unwrap_peft_model
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
+from scripts.training.model import kernels
 from scripts.training.model.attention import log_choice
-from scripts.training.planning import kernels
 
 
 def has_kernels(model_type: str) -> bool:
