@@ -110,7 +110,7 @@ def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch
     """The first waits for the others, the others for the first."""
     monkeypatch.setenv("SLURM_NODEID", number)
     machine = tmp_path / "machine.yaml"
-    machine.write_text("nodes: 4\ngpus: 0\ncpu_ranks: 2\nmicro_batch: 1\ncollective_timeout: 2\n")
+    machine.write_text("nodes: 4\ngpus: 0\ncpu_ranks: 2\nmicro_batch_size: 1\ncollective_timeout: 2\n")
     words = ["--machine", str(machine), "--threads", "1", "scripts.training.plan"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
@@ -124,7 +124,7 @@ def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch
 @pytest.mark.slow
 def test_a_rank_that_dies_is_named_and_not_buried_in_a_traceback(tmp_path):
     machine = tmp_path / "machine.yaml"
-    machine.write_text("nodes: 1\ngpus: 0\ncpu_ranks: 2\nmicro_batch: 1\n")
+    machine.write_text("nodes: 1\ngpus: 0\ncpu_ranks: 2\nmicro_batch_size: 1\n")
     words = ["--machine", str(machine), "--threads", "2", "scripts.training.plan", "--no-such-option"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
