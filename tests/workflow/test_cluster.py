@@ -23,7 +23,9 @@ from tests import forked
 from tests.workflow.conftest import Clone
 
 # threads that wait must not spin: here all nodes share the same cores
-MACHINE = "nodes: 2\ngpus: 0\ncpu_ranks: {ranks}\nmicro_batch_size: 4\nenvironment: {{OMP_WAIT_POLICY: PASSIVE{more}}}\n"
+MACHINE = (
+    "nodes: 2\ngpus: 0\ncpu_ranks: {ranks}\nmicro_batch_size: 4\nenvironment: {{OMP_WAIT_POLICY: PASSIVE{more}}}\n"
+)
 SFT = "results/training/train/sft/manifest.json"
 A40 = ["--profile", "a40"]
 

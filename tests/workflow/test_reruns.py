@@ -116,7 +116,7 @@ def code_that_no_job_uses(clone):
     code("scripts/training/engine/trainer.py", sampler, f"{unused}{sampler}")(clone)
     begin = "    def __init__(self, work: Path, keep"
     code("scripts/training/engine/callbacks.py", begin, f"    unused = 1\n\n{begin}")(clone)
-    clip = "    max_grad_norm: Number = Field(1.0"
+    clip = "    max_grad_norm: Number = Field("
     code("scripts/experiment/settings/training.py", clip, f"    unused: Number | None = Field(None)\n{clip}")(clone)
     code("scripts/experiment/settings/corpus.py", "ge=0, lt=1", "ge=0, lt=0.9")(clone)
 

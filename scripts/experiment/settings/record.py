@@ -106,13 +106,7 @@ class Record(BaseModel):
     """Settings that were checked. Unknown keys are errors, numbers are not made out of text, nothing changes later."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        allow_inf_nan=False,
-        validate_by_name=True,
-        validate_by_alias=True,
-        validate_default=True,  # so that a default which is written out is the same text: 1, not 1.0
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, validate_by_name=True, validate_by_alias=True
     )
 
     @model_validator(mode="before")

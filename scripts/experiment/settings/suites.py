@@ -22,7 +22,7 @@ class Generation(Record):
         le=1,
         description="Sample from the most likely tokens whose probabilities add up to this (nucleus sampling).",
     )
-    repetition_penalty: Number = Field(1.0, gt=0, description=REPETITION)
+    repetition_penalty: Number = Field(1, gt=0, description=REPETITION)
     samples: int = Field(
         1, ge=1, description="Generated texts per prompt; more than one only with a temperature above 0."
     )

@@ -189,9 +189,7 @@ class Stage(Record):
     betas: list[Annotated[Number, Field(ge=0, lt=1)]] = Field(
         [0.9, 0.95], min_length=2, max_length=2, description="AdamW betas."
     )
-    max_grad_norm: Number = Field(
-        1.0, gt=0, description="Maximum gradient norm (gradient clipping); not used with Muon."
-    )
+    max_grad_norm: Number = Field(1, gt=0, description="Maximum gradient norm (gradient clipping); not used with Muon.")
     precision: Literal["fp32", "bf16"] = Field(
         "bf16", description="Precision of computation. The weights stay in fp32, except with DeepSpeed's sharding."
     )
