@@ -18,8 +18,6 @@ from tests import leftovers, matrix, quick
 
 # as scripts/hosts/hardware.py has it, for what tests run in this process; libgomp reads it when torch loads it
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
-# one place for what DeepSpeed compiles (90 s each), also where a test has another HOME; torch locks each build
-os.environ.setdefault("TORCH_EXTENSIONS_DIR", f"{sys.prefix}/torch_extensions")
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print more, as a part of it
     os.environ.pop(name, None)
 # clones of this repository are read by hundreds of processes, which must not compile every module anew

@@ -11,7 +11,6 @@ Called in this order by scripts/training/train.py:
     barrier_and_destroy()                       at the end
 """
 
-import fcntl
 import logging
 import os
 import re
@@ -21,52 +20,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import torch
 from accelerate.utils import DistributedType
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor
-from torch.utils.cpp_extension import get_default_build_root
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
 
 from scripts.common.errors import MachineFault, UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.planning.checks import check_deepspeed
-
-lock_files: list[TextIO] = []  # open for as long as this process lives
-
-
-def build_root() -> Path:
-    """The folder below which extensions are built."""
-    return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
-
-
-def clear_stale_locks() -> None:
-    """Remove locks that killed builds of DeepSpeed's CPU Adam have left.
-
-    PyTorch guards a build by a file named `lock`, which a killed process leaves behind, and for which every later one
-    waits without end (torch/utils/file_baton.py). So each process that may build holds a shared flock until it ends.
-    """
-    build_root().mkdir(parents=True, exist_ok=True)
-    users = (build_root() / ".users").open("w")
-    lock_files.append(users)
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pass  # another process may be building
-    else:
-        for lock in [*build_root().glob("*/lock"), *build_root().glob("*/*/lock")]:
-            logging.info(f"{lock}: left by a process that was killed; removed")
-            lock.unlink(missing_ok=True)
-    fcntl.flock(users, fcntl.LOCK_SH)
-
-
-def log_missing_build(name: str) -> None:
-    """Log that DeepSpeed is about to compile an extension, as it does so for minutes without a word."""
-    if not any(build_root().glob(f"**/{name}.so")):
-        logging.info(f"DeepSpeed compiles {name} into {build_root()}, once on this machine: one to three minutes")
 
 
 def world_size() -> int:
@@ -99,11 +64,8 @@ def start_process_group(machine: Machine) -> None:
     if machine.sharding.startswith("zero"):
         import deepspeed
 
-        clear_stale_locks()
         # shared-memory collectives between ranks on a CPU are for inference alone, and take minutes to compile
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-        if os.environ["RANK"] == "0" and machine.offload:
-            log_missing_build("cpu_adam")
         deepspeed.logger.setLevel(logging.ERROR)
         deepspeed.init_distributed(
             "nccl" if machine.gpus else "gloo", auto_mpi_discovery=False, verbose=False, timeout=timeout
@@ -124,6 +86,8 @@ def deepspeed_settings(machine: Machine) -> dict:
     settings = check_deepspeed(machine.sharding)
     if machine.offload:
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": machine.gpus > 0}
+        # torch's fused AdamW in the place of DeepSpeed's, which is as fast on a CPU, and takes minutes to compile
+        settings["zero_force_ds_cpu_optimizer"] = False
     return settings
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -35,18 +34,6 @@ MODES = {
     "zero2-offload": ("zero2", True),
     "zero3-offload": ("zero3", True),
 }
-
-
-@pytest.fixture(scope="session")
-def cpu_adam():
-    """DeepSpeed compiles its host-side Adam once per machine (about 90 s of C++) and keeps it."""
-    # a process of its own: setuptools cannot be imported where other tests have imported the old distutils
-    build = "from scripts.training.engine.parallel import clear_stale_locks; clear_stale_locks(); "
-    build += "from deepspeed.ops.op_builder import CPUAdamBuilder; CPUAdamBuilder().load(verbose=False)"
-    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
-    done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        pytest.skip(f"DeepSpeed cannot build cpu_adam here: {done.stderr.splitlines()[-1]}")
 
 
 def words(origin: Path, shards: Path, folder: Path, mode: str, micro: int = 1) -> list[str]:
@@ -110,9 +97,7 @@ def test_a_batch_of_four_rows_gives_the_losses_of_four_single_rows(done):
 
 
 @pytest.mark.parametrize("mode", often([mode for mode in MODES if mode != "zero3-offload"], ["zero3-offload"]))
-def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mode, request):
-    if MODES[mode][1]:
-        request.getfixturevalue("cpu_adam")
+def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mode):
     (single, _), (sharded, output) = done("ddp", 1, 4), done(mode, 2)
     name = {"none": "DDP"}.get(MODES[mode][0], MODES[mode][0])
     assert f"parallel: 2 processes, sharding {name}" in output
