@@ -22,9 +22,8 @@ def given_twice(profile: str) -> str:
                 places |= {f"set-resources.{rule}": given for rule, given in of_rules.items()}
             for place, given in places.items():
                 for name in ("mem", "disk"):
-                    twice = [
-                        key for key in (name, f"{name}_mb", f"{name}_mib") if isinstance(given, dict) and key in given
-                    ]
+                    units = (name, f"{name}_mb", f"{name}_mib")
+                    twice = [key for key in units if isinstance(given, dict) and key in given]
                     if len(twice) > 1:
                         return f"{path}: {place} has {' and '.join(twice)}, which are one resource; keep one of them"
             break
@@ -50,7 +49,10 @@ def mistakes(words: list[str]) -> str:
             except UserError as error:
                 return str(error)
         elif option in ("--profile", "--workflow-profile"):
-            line = given_twice(word)
+            try:
+                line = given_twice(word)
+            except UserError as error:
+                return str(error)
             if line:
                 return line
         elif option in ("--config", "-C") and "." in word.partition("=")[0]:

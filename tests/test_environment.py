@@ -124,6 +124,9 @@ def test_a_resource_in_two_units_and_a_start_outside_the_checkout_are_one_line(t
         done = started("-n", "--profile", tmp_path)
         assert done.returncode == 1 and done.stderr.startswith(f"error: {profile}: {place} has ")
         assert done.stderr.count("\n") == 1
+    profile.write_text("default-resources: {machine")
+    done = started("-n", "--profile", tmp_path)
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {profile}: ") and done.stderr.count("\n") == 1
     line = [sys.executable, "-m", "snakemake", "-n", "-s", Path("Snakefile").resolve(), "results/eval.json"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
