@@ -1,14 +1,13 @@
-"""Rules for personal data: e-mail and IP addresses, phone, card and identity numbers.
+"""Rules for personal data: e-mail and IP addresses.
 
-Numbers and addresses are replaced by others of the same length and kind, which belong to nobody: code measures, parses
-and compares them, and may hold a number as a number. Left are those that already belong to nobody (RFC 2606, 5737,
-3849 and the like), and dotted numbers that are more likely versions, sections or object identifiers.
+They are replaced by others of the same length and kind, which belong to nobody: code measures, parses and compares
+them. Left are those that already belong to nobody (RFC 2606, 5737, 3849 and the like), and dotted numbers that are more
+likely versions, sections or object identifiers.
 """
 
 import hashlib
 import ipaddress
 import re
-from datetime import date
 from itertools import pairwise
 
 from scripts.corpus.secrets.rules import Rule, is_part
@@ -35,13 +34,6 @@ NO_ADDRESS = re.compile(
 ADDRESS = re.compile(
     rb"(?i)(?:address|addr|host|server|gateway|endpoint|peer|remote|connect|ssh|ping|dns|://|@|\bip)\W[^\n]*$"
 )
-MOBILE = re.compile(rb"1(?:3\d|4[014-9]|5[0-35-9]|6[2567]|7[0-8]|8\d|9[0-35-9])\d{8}$")
-PHONE = re.compile(
-    "(?i:phone|(?<![a-z])(?:mobile|cell|call us|fax|contact|whatsapp|sms|tel)(?![a-z])"
-    "|手机|电话|联系|微信)[^\n]*$".encode()
-)
-SOCIAL = re.compile(rb"(?i)(?:(?<![a-z])ssn|social.?security|tax.?id)[^\n]*$")
-CARD = re.compile(rb"(?i)(?:card|(?<![a-z])(?:cc|pan)(?![a-z])|visa|amex|credit|payment|billing)[^\n]*$")
 IN_URL = re.compile(rb"://(?:[^/\s:@]{0,64}:)?$")  # what stands before the password or the user in a URL
 STRING = re.compile(rb"""\\.|["'`]""")
 
@@ -50,11 +42,6 @@ def in_literal(text: bytes, start: int) -> bool:
     """Whether a place looks as if it lay in a string literal: an odd number of quotes stands before it on its line."""
     line = text[text.rfind(b"\n", 0, start) + 1 : start]
     return sum(len(match[0]) == 1 for match in STRING.finditer(line)) % 2 == 1
-
-
-def quoted(text: bytes, start: int, end: int) -> bool:
-    """Whether this is a whole literal."""
-    return text[start - 1 : start] in (b"'", b'"') and text[end : end + 1] == text[start - 1 : start]
 
 
 def is_email(text: bytes, start: int, end: int) -> bool:
@@ -131,94 +118,13 @@ def other_address(text: bytes, start: int, end: int) -> bytes:
     return f"2001:db8::{digest.hex()[:4]}".encode()
 
 
-def is_phone(text: bytes, start: int, end: int) -> bool:
-    """Whether this is a mobile number of mainland China: with its country code, in groups, or named so."""
-    digits = re.sub(rb"\D", b"", text[start:end])[-11:]
-    other = text[start - 1 : start] == b"+" or int(digits) % 1024 == 0  # another country's, a size in bytes
-    if other or not MOBILE.match(digits) or len(set(digits)) <= 3 or is_part(text, start, end):
-        return False
-    named = bool(PHONE.search(text[max(0, start - 40) : start]))
-    return named or text[start : start + 1] == b"+" or b"-" in text[start:end]
-
-
-def is_other_phone(text: bytes, start: int, end: int) -> bool:
-    """Whether this is a phone number of another country: named so, or with a country code and in groups."""
-    number = text[start:end]
-    digits = re.sub(rb"\D", b"", number)
-    if not 8 <= len(digits) <= 15 or len(set(digits)) <= 3 or text[end : end + 1].isalnum():
-        return False
-    if re.match(rb"\+?(?:\d{4}-\d\d-\d\d|\d\d-\d\d-\d{4})", number):
-        return False  # a date
-    if re.search(rb"555\D?01\d\d$", number) or text[start - 1 : start] in (b".", b"-", b"_", b"+", b"*"):
-        return False  # numbers for fiction; parts of something longer
-    likely = len(re.findall(rb"\d+", number)) >= 3 or b"(" in number or (len(digits) > 10 and quoted(text, start, end))
-    return bool(PHONE.search(text[max(0, start - 40) : start])) or (number[:1] == b"+" and likely)
-
-
-def is_identity_number(text: bytes, start: int, end: int) -> bool:
-    """Whether this is an identity number of mainland China: date of birth and check digit (ISO 7064, mod 11-2)."""
-    number = text[start:end].upper()
-    if is_part(text, start, end):
-        return False
-    try:
-        date(int(number[6:10]), int(number[10:12]), int(number[12:14]))
-    except ValueError:
-        return False
-    remainder = sum(int(digit) << 17 - place for place, digit in enumerate(number[:17].decode())) % 11
-    return number[17] == b"10X98765432"[remainder]
-
-
-def is_social_security_number(text: bytes, start: int, end: int) -> bool:
-    """Whether this is a social security number of the United States: a valid one, named so or a literal of its own."""
-    area, group, serial = text[start:end].split(b"-")
-    if area in (b"000", b"666") or area[:1] == b"9" or group == b"00" or serial == b"0000":
-        return False
-    if is_part(text, start, end) or text[start:end] in (b"078-05-1120", b"219-09-9999"):  # published ones
-        return False
-    return quoted(text, start, end) or bool(SOCIAL.search(text[max(0, start - 40) : start]))
-
-
-def is_card(text: bytes, start: int, end: int) -> bool:
-    """Whether this is the number of a payment card: with its check digit, and in groups, quoted or named so."""
-    digits = re.sub(rb"\D", b"", text[start:end])
-    total = 0
-    for place, digit in enumerate(reversed(digits.decode())):
-        doubled = int(digit) * (1 + place % 2)
-        total += doubled - 9 * (doubled > 9)
-    if total % 10 or len(set(digits)) <= 2 or is_part(text, start, end):
-        return False
-    grouped = not text[start:end].isdigit()
-    return grouped or quoted(text, start, end) or bool(CARD.search(text[max(0, start - 40) : start]))
-
-
-def zeros(text: bytes, start: int, end: int) -> bytes:
-    """The same number with all its digits 0 but the first, so that it stays a number."""
-    secret = text[start:end]
-    first = re.search(rb"\d", secret).end()
-    return secret[:first] + re.sub(rb"[\dXx]", b"0", secret[first:])
-
-
 def personal_rules() -> list[Rule]:
     """The rules for personal data."""
     address = rf"(?i)\b[A-Z0-9][A-Z0-9._%+-]{{0,63}}@(?:[A-Z0-9][A-Z0-9-]{{0,62}}\.){{1,4}}(?:{DOMAINS})\b"
     digits = r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
     groups = r"(?i)(?:^|[^\w:])([23][0-9a-f]{3}:[0-9a-f:]{2,34})(?:$|[^\w:])"
-    mainland = r"(?:\+86[- ]?|\b(?:86[- ]?)?)1[3-9]\d(?:\d{8}|-\d{4}-\d{4}| \d{4} \d{4})\b"
-    foreign = r"(?:\(\d{2,5}\)[ .-]?)?\d{2,5}(?:[ .-]\d{2,5}){1,4}\b|\+[1-9]\d{7,14}\b"
-    foreign += r"|\+[1-9]\d{0,2}[ .-]?(?:\(\d{1,5}\)[ .-]?)?\d{1,9}(?:[ .-]\d{2,9}){1,5}\b"
-    person = r"\b[1-9]\d{5}(?:18|19|20)\d\d[01]\d[0-3]\d{4}[\dXx]\b"
-    card = r"\b(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d))(?:[ -]?\d{4}){3}\b|\b3[47]\d\d[ -]?\d{6}[ -]?\d{5}\b"
-    called = [r"\d\d\)?[ .-]\d{3,4}[ .-]\d{3}", r"\d\) \d\d", r"\+[1-9]\d{0,2}[ .(-]{1,2}\d", r"\+\d{9}"]
     return [
         Rule("email", "", address, [r"\w@\w"], check=is_email, other=other_email),
         Rule("ip-address", "", digits, [r"\d\.\d{1,3}\.\d{1,3}\.\d"], check=is_address, other=other_address),
         Rule("ip-address", "", groups, [r"\b[23][0-9a-f]{3}:[0-9a-f]{0,4}:"], check=is_address, other=other_address),
-        Rule("phone-number", "", mainland, [r"\b1[3-9]\d[ -]?\d{4}[ -]?\d{4}\b"], check=is_phone, other=zeros),
-        Rule("phone-number", "", foreign, called, check=is_other_phone, other=zeros),
-        Rule("identity-number", "", person, [r"\b\d{6}(?:18|19|20)\d\d[01]\d[0-3]\d{4}[\dx]\b"],
-             check=is_identity_number, other=zeros),
-        Rule("identity-number", "", r"\b\d{3}-\d\d-\d{4}\b", [r"\b\d{3}-\d\d-\d{4}\b"],
-             check=is_social_security_number, other=zeros),
-        Rule("card-number", "", card, [r"\b[2-6]\d{3}[ -]?\d{4}[ -]?\d{4}[ -]?\d{3}", r"\b3[47]\d\d[ -]?\d{6}"],
-             check=is_card, other=zeros),
     ]  # fmt: skip

@@ -39,13 +39,6 @@ FORMS = [
     ('"{}"', "lin_api_" + token(40)),
     ('"{}"', "rubygems_" + token(48, HEX)),
     ('secret = "{}"', token(3) + "8Q~" + token(34)),
-    ('phone: "{}"', "+1 415-867-5309"),
-    ('contact = "{}"', "(212) 736-5000"),
-    ("tel: {}", "+44 20 7946 8123"),
-    ('ssn = "{}"', "536-22-8726"),
-    ('card = "{}"', "4539 1488 0343 6467"),
-    ("cc_number: {}", "5425233430109903"),
-    ('pan="{}"', "374245455400126"),
     ('"{}"', "dckr_pat_" + token(27)),
     ('"{}"', "ATATT3xFfGF0" + token(60)),
     ("TOKEN={}", "dop_v1_" + token(64, HEX)),
@@ -164,9 +157,6 @@ FORMS = [
     ("common['Authorization'] = 'Bearer {}';", token(48)),
     ("pass: '{}'", "Winter2024!"),
     ('password = "{}"', "monkey_77"),
-    ("tel +{}", "49 151 23456789"),
-    ("+{}", "33 6 12 34 56 78"),
-    ('"+{}"', "442079460958"),
     # arguments of calls, options and connection strings
     ('getConnection(url, "root", "{}")', "c4llP4ss"),
     ('ftplib.FTP("h", "u", "{}")', "ftpP4ssw0"),
@@ -255,9 +245,9 @@ LOOK_ALIKES = [
 ]
 
 
-def test_nearly_all_forms_of_credentials_and_personal_numbers_are_found():
+def test_nearly_all_forms_of_credentials_are_found():
     missed = [form for form, secret in FORMS if secret.encode() in replace_secrets(form.format(secret).encode()).text]
-    assert len(FORMS) == 181 and len(missed) <= 3, missed
+    assert len(FORMS) == 171 and len(missed) <= 1, missed
 
 
 @pytest.mark.parametrize("line", LOOK_ALIKES)
@@ -285,8 +275,6 @@ def test_of_what_is_replaced_in_real_code_less_than_a_tenth_is_wrong_and_little_
         (r'"\x41\tme@gmail.com"', r'"\x41\tzbltn@x.test"'),
         ('"a@bc.de"', '"<EMAIL>"'),  # too short for another address of the same length
         ('assert 15 == len("131.102.203.104")', 'assert 15 == len("240.153.189.194")'),
-        ("call(13912345678)  # phone", "call(13912345678)  # phone"),
-        ("phone = 13912345678", "phone = 10000000000"),  # a number stays a number
         ('password = "a1b2c3d4\\"e"', 'password = "a1b2c3d4\\"e"'),  # no half of an escaped quote
     ],
 )
