@@ -187,6 +187,15 @@ KEYS = r"(?:signing|encryption|master|app|account|service|session|storage|subscr
 SECRET = rf"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth|{KEYS}[_-]?key)\w{{0,20}}"
 
 
+# a value in base64, alone on its line or quoted, behind a name that ends so
+ENCODED = (
+    ("password", "<PASSWORD>", r"passw(?:or)?d|passwd|pwd"),
+    ("generic-api-key", "<API_KEY>", r"secret|api[_-]?key|token"),
+)
+NAMED_ENCODED = r"""(?im)(?:{})["']?[ \t]*(?:=>|:?=|:)[ \t]*(?:["']([\w+/-]{{16,}}={{0,2}})["']|([\w+/-]{{16,}}={{0,2}})[ \t,;]*\r?$)"""
+ENCODED_WORD = r"""(?:{})["']?[ \t]*(?:=>|:?=|:)[ \t]*["']?[\w+/-]{{8}}"""
+
+
 def re2_options(**chosen: object) -> re2.Options:
     result = re2.Options()
     result.log_errors, result.max_mem = False, 1 << 28
@@ -321,6 +330,16 @@ def is_random(text: bytes, start: int, end: int) -> bool:
         return True
 
 
+def is_encoded(text: bytes, start: int, end: int) -> bool:
+    """Whether a value looks like random bytes, or a text, in base64: capitals, small letters and digits without words,
+    and no path. It stands behind a name that says what it is, so a text counts, too."""
+    secret = text[start:end]
+    if not (is_mixed(secret) and re.search(rb"\d", secret)) or COUNTING.search(secret.lower()):
+        return False
+    words = [part for part in secret.split(b"/") if re.fullmatch(rb"[A-Za-z]?[a-z_.-]{2,}\d*", part)]
+    return len(words) < 2
+
+
 def is_plain_token(text: bytes, start: int, end: int) -> bool:
     """Whether a value without quotes looks random, and is no name in code."""
     return not DOTTED.match(text[start:end]) and is_random(text, start, end)
@@ -383,6 +402,10 @@ def own_rules() -> list[Rule]:
     ]  # fmt: skip
     return [
         Rule("password", "<PASSWORD>", NAMED_PASSWORD, words, check=is_passphrase),
+        *(
+            Rule(kind, mark, NAMED_ENCODED.format(name), [ENCODED_WORD.format(name)], 3, check=is_encoded)
+            for kind, mark, name in ENCODED
+        ),
         Rule("password", "<PASSWORD>", PLAIN_PASSWORD, [UNQUOTED], check=is_plain_password),
         *(Rule("password", "<PASSWORD>", pattern, keywords, check=is_password) for pattern, keywords in PLACES),
         Rule("password", "<PASSWORD>", *CALL_WITH_PASSWORD, check=is_strong_password),

@@ -5,9 +5,12 @@ on which this or an earlier version replaced something other than an e-mail addr
 replaced a credential or somebody's address?
 """
 
+import base64
+import itertools
 import json
 import random
 import string
+import uuid
 from pathlib import Path
 
 import pytest
@@ -248,6 +251,27 @@ LOOK_ALIKES = [
 def test_nearly_all_forms_of_credentials_are_found():
     missed = [form for form, secret in FORMS if secret.encode() in replace_secrets(form.format(secret).encode()).text]
     assert len(FORMS) == 171 and len(missed) <= 1, missed
+
+
+MADE = {  # by `openssl rand -base64 18`, `openssl rand -hex 20`, `uuidgen`, and `base64` of a text
+    "random bytes": lambda draw: base64.b64encode(draw.randbytes(18)).decode(),
+    "hexadecimal digits": lambda draw: draw.randbytes(20).hex(),
+    "UUID": lambda draw: str(uuid.UUID(bytes=draw.randbytes(16), version=4)),
+    "text": lambda draw: base64.b64encode(f"the service of {draw.random()}".encode()).decode(),
+}
+WRITTEN = ('{} = "{}"', '"{}": "{}",', "{}: {}", '{}: "{}"', "{}={}", '  {} = "{}"')  # Python, YAML, .env, Terraform
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_random_values_behind_a_name_that_says_so_are_found_in_every_form_of_file(kind):
+    draw, lines, missed = random.Random(1), 0, []
+    for name, form, _ in itertools.product(("password", "secret", "api_key", "API_TOKEN"), WRITTEN, range(20)):
+        value = MADE[kind](draw)
+        line = form.format(name, value)
+        lines += 1
+        if value in replace_secrets(f"x\n{line}\n".encode()).text.decode():
+            missed.append(line)
+    assert len(missed) <= 0.02 * lines, missed
 
 
 @pytest.mark.parametrize("line", LOOK_ALIKES)
