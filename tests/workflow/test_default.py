@@ -20,7 +20,7 @@ SMALL = {
     "corpus": {"split": {"test": 0.03}},
     "training": {
         "train": {
-            "own": {"steps": 2, "warmup_steps": 0, "eval_rows": 4, "curve": [0.5]},
+            "own": {"steps": 2, "global_batch_size": 1, "warmup_steps": 0, "eval_rows": 2, "curve": [0.5]},
         }
     },
     "evaluation": {
