@@ -211,6 +211,7 @@ def test_a_run_that_is_stopped_saves_says_so_and_goes_on_there(finished, tmp_pat
     assert [folder.name for folder in checkpoints(clone, "sft")] == [f"checkpoint-{stopped[1]}"]
 
 
+@pytest.mark.timeout(3600)  # of `make soak`, with its 20 kills
 def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninterrupted_run(
     finished, tmp_path, monkeypatch
 ):
