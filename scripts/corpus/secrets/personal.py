@@ -10,7 +10,8 @@ import ipaddress
 import re
 from itertools import pairwise
 
-from scripts.corpus.secrets.rules import Rule, is_part
+from scripts.corpus.secrets.checks import is_part
+from scripts.corpus.secrets.rules import Rule
 
 # Top-level domains of addresses: without a list, `x@weights.T` in Python would be an address.
 DOMAINS = (
