@@ -34,12 +34,12 @@ def header_of(text: str) -> str:
     found, at = [], 0
     while at < len(text):
         end = until(text, "\n", at)
-        opening, comment = OPENING.match(text, at, end), LINE.match(text, at, end)
+        opening = OPENING.match(text, at, end)
         if opening:
             closing = until(text, CLOSING[opening[1].lstrip("rRuU")[:2]], opening.end())
             found.append(MARKS.sub("", text[opening.end() : closing]))
             end = until(text, "\n", closing)
-        elif comment:
+        elif comment := LINE.match(text, at, end):
             found.append(comment[2].rstrip("\r"))
         elif licence := DECLARED.match(text, at, end):
             found.append(f"\nLicense: {licence[1]}\n")

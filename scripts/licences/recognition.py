@@ -1,12 +1,12 @@
-"""Which licence a text declares: a tag, a notice above code, a line such as `License: GPLv3`, or a licence's text.
+"""Which licence a text declares: a notice above code, a line such as `License: GPLv3`, or the text of a licence.
 
     licence_in("Licensed under the Apache License, Version 2.0")         # "Apache-2.0"
     licence_in("Licensed under the terms of our agreement")              # "LicenseRef-other": which one is not known
     licence_in("the license is in the file LICENSE")                     # None: the text names none
 
-Known are SPDX tags, and the names and sentences of the licences that most code has. Whatever else speaks of a licence,
-or adds a condition to one, is `LicenseRef-other`, never no licence. Several are joined by AND unless the text offers a
-choice. Nothing is assumed that the text does not say, such as "or later".
+Known are SPDX tags, and the names and texts of the licences that most code has. What names another one, or adds a
+condition, is `LicenseRef-other`, and so is whatever else speaks of a licence. Several licences are joined by AND unless
+the text offers a choice. Nothing is assumed that the text does not say, such as "or later".
 """
 
 import re
@@ -19,87 +19,100 @@ from license_expression import ExpressionError
 from scripts.licences.expressions import LICENSING
 from scripts.licences.header import header_of
 
-OTHER = "LicenseRef-other"
 SPDX = re.compile(
     r"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :/-]{2,200}?)[ \t/*#;-]*(?:-->|[\"'`,]|\\n|\r|\n|$)", re.I
 )
 WORD = re.compile(r"[^\W\d_]+?(?=v\d)|v(?=\d)|[^\W\d_]+|\d+(?:\.\d+)*\+?")  # GPLv3 is `gpl`, `v`, `3`
+TITLE = 40  # words of a licence's text that hold its title
+
 V = r"(?: license)?,?(?: version| v)?"
 # licence → its names, in a text's words; of several names that begin at a word the first counts
 NAMES = {
     "Apache-2.0": rf"apache(?: software)?{V} 2(?:\.0)?|asl 2(?:\.0)?",
     "BSD-2-Clause": r"bsd 2(?: clause)?|(?:2|two) clause bsd|simplified bsd|freebsd",
+    "BSD-4-Clause": r"bsd 4(?: clause)?|(?:4|four) clause bsd",
     "BSD-3-Clause": r"(?:new |modified |revised |(?:3|three) clause )?bsd(?: 3)?(?: clause)?",
     "MIT": r"mit|expat",
     "ISC": r"isc",
     "PSF-2.0": rf"psf(?:{V} 2(?:\.0)?)?|python software foundation",
     "Zlib": r"zlib(?: libpng)?",
     "Unlicense": r"unlicense",
+    "0BSD": r"0 bsd|zero clause bsd",
     "CC0-1.0": r"cc 0(?: 1(?:\.0)?)?(?: universal)?|creative commons zero|publicdomain zero 1\.0",
     "BSL-1.0": rf"boost(?: software)?{V}(?: 1(?:\.0)?)?|bsl 1(?:\.0)?",
     "MPL-1.1": rf"(?:mozilla public|mpl){V} 1\.1",
     "MPL-2.0": rf"(?:mozilla public|mpl){V} 2(?:\.0)?",
+    "EPL-1.0": rf"(?:eclipse public|epl){V} 1(?:\.0)?",
     "EPL-2.0": rf"(?:eclipse public|epl){V} 2(?:\.0)?",
-    "AGPL-1.0-or-later": r"agpl|affero general public license",
-    "LGPL-2.0-or-later": r"lgpl|(?:lesser|library) general public license",
-    "GPL-1.0-or-later": r"gpl|general public license",
+    "AGPL": r"agpl",
+    "LGPL": r"lgpl",
+    "GPL": r"gpl",
 }
 NAME = re.compile("|".join(rf"(?P<g{number}>\b(?:{names})(?!\S))" for number, names in enumerate(NAMES.values())))
-# What follows the name of a GNU licence: a version at once behind an acronym, or within its sentence. Until a text says
-# which one, its first version or any later one is meant.
-GNU_VERSION = re.compile(
-    r"(.{0,160}?\bv(?:ersion)?|(?: license)?) ?([123](?:\.[01])?)\b(\+)?(.{0,80}?\b(?:any|or) later)?"
-)
-# sentences of licences' texts; of those that stand together the first that occurs counts
+ACRONYM_VERSION = re.compile(r"(?: license)?(?: version| v)? ?([123](?:\.[01])?)(\+| or later)?(?!\S)")
+# Sentences of licences' texts, the narrower first within each group; the first that occurs counts.
 SENTENCES = [
-    {
-        r"permission is hereby granted free of charge to any person or organization obtaining a copy": "BSL-1.0",
-        r"permission is hereby granted free of charge to any person obtaining a copy|mit style license": "MIT",
-    },
-    {
-        r"all advertising materials mentioning features or use of this software": "BSD-4-Clause",
-        r"used to endorse or promote products derived from|bsd style license": "BSD-3-Clause",
-        r"redistributions in binary form must reproduce the above copyright notice": "BSD-2-Clause",
-    },
-    {
-        # with a further condition, or of documentation, it is none of the known ones
-        r"shall not be used in advertising|distribute (?:and sell )?this software and its": OTHER,
-        r"permission to use copy modify and (?:or )?distribute this software for any purpose": "ISC",
-    },
-    {r"altered source versions must be plainly marked as such": "Zlib"},
-    {
-        r"free and unencumbered software released into the public domain": "Unlicense",
-        r"(?:placed|put|released|dedicated) (?:in|into|to|under)(?: the)? public domain|is in the public domain"
-        r"|(?:file|code|program) is public domain|dedicated .{0,90}to the public domain": (
-            "LicenseRef-scancode-public-domain"
-        ),
-    },
-    {r"apache org licenses license 2\.0": "Apache-2.0"},
+    [
+        ("the name of a copyright holder shall not be used in advertising", "curl"),
+        ("permission to use copy modify and or distribute this software for any purpose", "ISC"),
+        ("permission to use copy modify and distribute this software for any purpose", "ISC"),
+        ("permission to use copy modify and distribute this software and its documentation", "HPND"),
+        ("permission to use copy modify and distribute this software and its associated documentation", "HPND"),
+        ("permission to use copy modify distribute and sell this software and its documentation", "HPND-sell-variant"),
+    ],
+    [("permission is hereby granted free of charge to any person obtaining a copy", "MIT")],
+    [
+        ("all advertising materials mentioning features or use of this software", "BSD-4-Clause"),
+        ("used to endorse or promote products derived from", "BSD-3-Clause"),
+        ("redistributions in binary form must reproduce the above copyright notice", "BSD-2-Clause"),
+    ],
+    [("altered source versions must be plainly marked as such", "Zlib")],
+    [("free and unencumbered software released into the public domain", "Unlicense")],
+    [("permission is hereby granted free of charge to any person or organization obtaining a copy", "BSL-1.0")],
+    [("apache org licenses license 2.0", "Apache-2.0")],
+    [("mit style license", "MIT"), ("bsd style license", "BSD-3-Clause")],
 ]
-# conditions that forbid something, and names of licences that may stand beside a known one
+PUBLIC_DOMAIN = "LicenseRef-scancode-public-domain"
+OTHER = "LicenseRef-other"
+DEDICATED = re.compile(
+    r"(?:placed|put|released|dedicated) (?:in|into|to|under)(?: the)? public domain|is in the public domain"
+    r"|(?:file|code|program) is public domain|dedicated .{0,90}to the public domain"
+)
+GNU = {"affero general public license": "AGPL", "lesser general public license": "LGPL",
+       "library general public license": "LGPL", "general public license": "GPL"}  # fmt: skip
+GNU_NAME = re.compile("|".join(GNU))
+GNU_VERSION = re.compile(r".{0,160}?\bv(?:ersion)? ?([123](?:\.[01])?)\b\+?(.{0,80}?\b(?:any|or) later)?")
+OLDEST = {"GPL": "GPL-1.0-or-later", "LGPL": "LGPL-2.0-or-later", "AGPL": "AGPL-1.0-or-later"}
+# What is not permissive: conditions that forbid something, and the names of further licences.
 OTHERS = re.compile(
     r"unauthori[sz]ed (?:\w+ ){0,3}?(?:copying|use|reproduction|distribution|duplication|disclosure|modification)"
     r"|(?:copying|reproduction|redistribution|distribution|use) (?:\w+ ){0,12}?(?:is|are) (?:strictly )?"
     r"(?:prohibited|forbidden|not permitted)"
-    r"|proprietary and confidential|(?:confidential|proprietary) information|trade secrets?|internal use only"
-    r"|do not (?:copy|distribute)\b|may not be (?:copied|reproduced|(?:re)?distributed|disclosed|sold)\b"
-    r"(?!.{0,60}\bexcept acc)|(?<!commercial and )(?<!commercial or )(?<!commercial )\bnon commercial|commons clause"
-    r"|server side public|sspl|business source|busl|redis source|elastic license|polyform|eupl|cecill|cddl|cc by"
+    r"|proprietary and confidential|confidential and proprietary|(?:confidential|proprietary) information"
+    r"|trade secrets?|(?:for )?internal use only|do not (?:copy|distribute|redistribute)\b"
+    r"|may not be (?:copied|reproduced|distributed|redistributed|disclosed|published|sold)\b(?!.{0,60}\bexcept acc)"
+    r"|(?<!commercial and )(?<!commercial or )(?<!commercial )\bnon commercial|commons clause"
+    r"|server side public|sspl|business source|busl|redis source|elastic license|polyform|eupl|cecill|cddl"
+    r"|common development|cc by|creative commons attribution|microsoft public|educational community|artistic license"
+    r"|zope public|zpl|open font|ncsa open|university of illinois"
 )
 # where a name of one word means a licence: right behind these, or up to three words before `license`
 BEFORE_NAME = re.compile(
     r"(?:\blicensed?|\blicensing|\bunder(?: the)?(?: terms(?: and conditions)? of)?|\breleased (?:under|as))"
-    r"(?: (?:a|an|and|approved|as|by|either|gnu|is|name|of|or|osi|terms|the|to|type|under|with|apache|mit|2\.0))*$"
+    r"(?: (?:a|an|and|approved|as|by|either|is|name|of|or|osi|terms|the|to|type|under|with|apache|mit|2\.0))*$"
 )
-BEHIND_NAME = re.compile(r" licensed\b|(?: (?:and|or|style|the|a?l?gpl|bsd|mit|apache|2\.0|x|11|source))* licenses?\b")
+BEHIND_NAME = re.compile(
+    r" licensed\b|(?: (?:and|or|style|the|a?l?gpl|bsd|mit|apache|2\.0|x|11|open|source))* licenses?\b"
+)
 CHOICE = re.compile(r"\b(?:dual|dually|alternatively|choice|choose|either (?:of|the|a|an)|at your option)\b")
-CHOICE_WORDS = 15  # between two names of which one may choose, or before a name, in which a choice may be offered
+CHOICE_BEFORE = 15  # words before a name in which it may be offered
+CHOICE_GAP = 12  # words between two names of which one may choose, as an `or` says that stands there
 LATER = re.compile(r"(?:\beither version .{0,40}?)?\bor (?:at your option )?any later version")
 LICENCE_LIKE = re.compile(
-    r"\blicensed (?:under|to|for|by|with)\b|\blicense agreement\b|\bspdx license identifier\b|\bfree software\b"
-    r"|\b(?:terms|conditions|compliance) (?:of|with) (?:\w+ ){0,8}?(?:license|agreement|contract)"
+    r"\blicensed (?:under|to|for|by|with)\b|\blicense agreement\b|\bspdx license identifier\b"
+    r"|\b(?:terms|conditions) of (?:\w+ ){0,8}?(?:license|agreement|contract)"
     r"|\bunder (?:the |a |an )?(?:\w+ ){0,6}?license\b|\bsubject to (?:\w+ ){0,8}?license"
-    r"|\bpermission (?:is |to )(?:\w+ ){0,3}?(?:granted|use|copy)|\bredistribution and use\b"
+    r"|\bpermission (?:is |to )(?:\w+ ){0,3}?(?:granted|use|copy)|\bredistribution and use\b|\bfree software\b"
 )
 LICENCE_LINE = re.compile(r"^[\W_]*licen[sc]es?(?:[ \t]*[:=][ \t]*|[ \t]+is[ \t]+)\S", re.I | re.M)
 ELSEWHERE = re.compile(
@@ -108,44 +121,57 @@ ELSEWHERE = re.compile(
     r"|\blicense (?:file|txt|md)\b|\bfile license\b|\bsame (?:\w+ ){0,3}?(?:license|terms)\b"
 )
 # the name of a licence that is none of the known ones
-NAMED = re.compile(
-    r"\b[Uu]nder\s+(?:the\s+|a\s+)?(?!Project|Software|Same|Terms|Following)(?:[A-Z][\w.&-]*\s+){1,6}[Ll]icen[sc]e"
-)
-TITLE = 40  # words of a licence's text that hold its title
+NAMED = re.compile(r"\b[Uu]nder\s+(?:the\s+|a\s+)?((?:[A-Z][\w.&-]*\s+){1,6})[Ll]icen[sc]e")
+GENERIC = frozenset("software project above following file same source code open terms license".split())  # noqa: SIM905
 
 
-def words_of(text: str) -> str:
+def words_of(text: str) -> list[str]:
     """The words and numbers of a text in lower case, with one spelling of what has several."""
     text = text.lower().replace("licence", "license").replace("noncommercial", "non commercial")
-    return " ".join(WORD.findall(text))
+    return WORD.findall(text)
 
 
-def of_version(identifier: str, version: re.Match) -> str:
-    """The SPDX identifier of a GNU licence, as `GPL-3.0-only`, by the version that follows its name in a text."""
-    number = version[2] if "." in version[2] else f"{version[2]}.0"
-    return f"{identifier.partition('-')[0]}-{number}-{'or-later' if version[3] or version[4] else 'only'}"
+def of_version(name: str, version: re.Match) -> str:
+    """The SPDX identifier of a GNU licence, as `GPL-3.0-only`, from its short name and what follows that in a text."""
+    number = version[1]
+    if "." not in number:
+        number += ".0"
+    return f"{name}-{number}-{'or-later' if version[2] else 'only'}"
+
+
+def gnu_licences(plain: str) -> dict[str, int]:
+    """SPDX identifier → position of each GNU licence that a notice spells out, by the version that follows the name."""
+    found = {}  # short name → (identifier, position)
+    for name in GNU_NAME.finditer(plain):
+        short = GNU[name[0]]
+        version = GNU_VERSION.match(plain, name.end())
+        if version:
+            identifier = of_version(short, version)
+            if short not in found or found[short][0] == OLDEST[short]:
+                found[short] = identifier, name.start()
+        else:
+            found.setdefault(short, (OLDEST[short], name.start()))
+    return dict(found.values())
 
 
 def named(plain: str) -> dict[str, int]:
     """SPDX identifier → position of each licence that the words of a text name."""
-    found: dict[str, int] = {}
+    found = {}
     for name in NAME.finditer(plain):
         identifier = list(NAMES)[int(name.lastgroup[1:])]
-        before = plain[max(0, name.start() - 80) : name.start()].rstrip()
-        version = GNU_VERSION.match(plain, name.end()) if "GPL" in identifier else None
-        meant = version or name[0].startswith(("mpl", "epl")) or "licens" in name[0] or BEFORE_NAME.search(before)
-        if not (meant or BEHIND_NAME.match(plain, name.end())):
+        version = None
+        if identifier in OLDEST:
+            version = ACRONYM_VERSION.match(plain, name.end())
+        meant = (
+            version
+            or name[0].startswith(("mpl", "epl"))
+            or BEFORE_NAME.search(plain[max(0, name.start() - 80) : name.start()].rstrip())
+        )
+        if not (meant or "licens" in name[0] or BEHIND_NAME.match(plain, name.end())):
             continue
-        if "GPL" in identifier:
-            family = identifier.partition("-")[0]
-            known = [other for other in found if other.partition("-")[0] == family]
-            if version and known == [identifier]:
-                del found[identifier]  # now the text says which version it is
-            elif known:
-                continue
         if version:
             identifier = of_version(identifier, version)
-        found.setdefault(identifier, name.start())
+        found.setdefault(OLDEST.get(identifier, identifier), name.start())
     return found
 
 
@@ -153,19 +179,28 @@ def notices(plain: str) -> dict[str, int]:
     """SPDX identifier → position of each licence that the words of a text name or quote."""
     found = {}
     for group in SENTENCES:
-        for sentence, identifier in group.items():
-            quoted = re.search(sentence, plain)
-            if quoted:
-                found[identifier] = quoted.start()
+        for sentence, identifier in group:
+            position = plain.find(sentence)
+            if position >= 0:
+                found[identifier] = position
                 break
-    return named(plain) | found
+    dedicated = DEDICATED.search(plain)
+    if dedicated and "Unlicense" not in found:
+        found[PUBLIC_DOMAIN] = dedicated.start()
+    gnu = gnu_licences(plain)
+    for identifier, position in named(plain).items():
+        # the version of a GNU licence that a notice spells out is elsewhere in the sentence
+        if not (gnu and identifier.startswith(tuple(OLDEST))):
+            found.setdefault(identifier, position)
+    return found | gnu
 
 
 def declared(text: str) -> str | None:
     """The expression of the SPDX identifiers in a text; None if it has none that can be read."""
     found = []
     for tag in dict.fromkeys(SPDX.findall(text)):
-        expression = " ".join(re.sub(r"(?<=\w)/(?=\w)", " OR ", tag).split())  # as Cargo wrote a choice before
+        # `MIT/Apache-2.0` is how Cargo wrote a choice before SPDX expressions
+        expression = " ".join(re.sub(r"(?<=\w)/(?=\w)", " OR ", tag).split())
         try:
             LICENSING.parse(expression)
         except ExpressionError:
@@ -183,14 +218,14 @@ def joined(expressions: list[str], operator: str) -> str:
 
 def licence_of_file(text: str) -> str | None:
     """As `licence_in`, of the text of a licence: its title decides, as such texts name other licences further down."""
-    plain = words_of(text)
-    title = " ".join(plain.split()[:TITLE])
-    found = named(title)
+    words = words_of(text)
+    title = " ".join(words[:TITLE])
+    found = named(title) | gnu_licences(title)
     if not found or OTHERS.search(title):
         return licence_in(text)
-    first = min(found, key=found.get)
+    first, plain = min(found, key=found.get), " ".join(words)
     # the text of the GPL itself speaks of noncommercial distribution
-    adds = "commons clause" in plain if "GPL" in first else OTHERS.search(plain)
+    adds = "commons clause" in plain if first.startswith(tuple(OLDEST)) else OTHERS.search(plain)
     return OTHER if adds else first
 
 
@@ -198,35 +233,39 @@ def offers_choice(plain: str, positions: list[int]) -> bool:
     """Whether one may choose between the licences that stand at these positions of the words."""
     for one, other in pairwise(positions):
         between = plain[one:other].split()
-        if len(between) <= CHOICE_WORDS and "or" in between:
+        if len(between) <= CHOICE_GAP and "or" in between:
             return True
     # only right before a name: the text of a licence that stands between two names may speak of a choice of its own
-    before = [" ".join(plain[:position].split()[-CHOICE_WORDS:]) for position in positions]
+    before = [" ".join(plain[:position].split()[-CHOICE_BEFORE:]) for position in positions]
     return any(CHOICE.search(LATER.sub(" ", part)) for part in before)
 
 
 @lru_cache(4096)
 def licence_in(text: str) -> str | None:
-    """The SPDX expression of the licence that a text declares; LicenseRef-other if it declares one that is not known,
-    None if it declares none, or says that the licence is in another file."""
-    plain = words_of(text)
+    """The SPDX expression of the licence that a text declares.
+
+    Returns:
+        None if it declares none, or says that the licence is in another file; LicenseRef-other if it declares one that
+        is not known.
+    """
+    plain = " ".join(words_of(text))
     if OTHERS.search(plain):
         return OTHER
     expression = declared(text)
     if expression:
         return expression
     found = notices(plain)
-    if OTHER in found:
-        return OTHER
     if found:
         licences = sorted(found, key=found.get)
         choice = len(found) > 1 and offers_choice(plain, sorted(found.values()))
         return joined(licences, "OR" if choice else "AND")
-    if NAMED.search(text):
+    if any(GENERIC.isdisjoint(name.lower().split()) for name in NAMED.findall(text)):
         return OTHER
-    if ELSEWHERE.search(plain) or not (LICENCE_LIKE.search(plain) or LICENCE_LINE.search(text)):
+    if ELSEWHERE.search(plain):
         return None
-    return OTHER
+    if LICENCE_LIKE.search(plain) or LICENCE_LINE.search(text):
+        return OTHER
+    return None
 
 
 HEAD = 4096  # bytes; a header with the whole text of BSD or MIT has about 1,500

@@ -108,9 +108,16 @@ BSD = b"""// Redistribution and use in source and binary forms, with or without
         (
             b"# Permission to use, copy, modify, and distribute this software and its\n# associated documentation for"
             b" any purpose and without fee is hereby granted\n",  # of ElementTree
-            OTHER,
+            "HPND",
         ),
         (b"// Permission to use this file is granted to employees.\n", OTHER),
+        # what stands beside a name is no version of it, and no name is taken for one that is like it
+        (b"// Dual licensed under the GPL and the Apache License, Version 2.0\n", "GPL-1.0-or-later OR Apache-2.0"),
+        (b"# works with GPL tools from version 2 on\n", None),
+        (b"// Zero Clause BSD license\n", "0BSD"),
+        (b"// BSD 4-Clause License\n", "BSD-4-Clause"),
+        (b"// MIT License and Artistic License 2.0\n", OTHER),
+        (b"// MIT license. do not redistribute\n", OTHER),
         # no licence, or one that another file holds
         (b"// This source code is licensed under the license found in the LICENSE file in the root\n", None),
         (b"# Copyright 2020, all rights reserved\n", None),
@@ -142,7 +149,7 @@ def test_a_files_header_gives_its_licence_or_none(header, licence):
         ("Business Source License 1.1\n\nChange License: Apache License, Version 2.0", OTHER),
         ("COPYRIGHT AND PERMISSION NOTICE\n\nPermission to use, copy, modify, and distribute this software for any "
          "purpose with or without fee is hereby granted.\nExcept as contained in this notice, the name of a copyright "
-         "holder shall not be used in advertising", OTHER),
+         "holder shall not be used in advertising", "curl"),
         ("You may read this on Tuesdays. Licensed to friends.", OTHER),
     ],
 )  # fmt: skip
