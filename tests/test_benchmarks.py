@@ -19,9 +19,7 @@ SMALLEST = {
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_benchmark_runs_to_its_end(tmp_path, name):
     clone = checkout(tmp_path / "stagecraft")
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    for words in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "--message", "all"]):
-        subprocess.run(["git", *words], cwd=clone.root, check=True)
+    clone.commit()
     line = [sys.executable, "-m", f"benchmarks.{name}", *SMALLEST[name]]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr[-3000:]

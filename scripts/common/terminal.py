@@ -70,12 +70,17 @@ def error_in(lines: list[str]) -> int | None:
     return (killed or causes or errors or [None])[-1]
 
 
+def without_memory(lines: list[str]) -> bool:
+    """Whether the last lines of a log say that the program got no more memory."""
+    return any(map(NO_MEMORY.search, lines[-LINES:]))
+
+
 def tail(path: str) -> list[str]:
     """The last lines of a log, the one that says why the job failed at the end; none where it cannot be read."""
     lines = read_lines(path)
     number = error_in(lines)
     if number is None:
-        if any(map(NO_MEMORY.search, lines[-LINES:])):
+        if without_memory(lines):
             return [*lines[1 - LINES :], f"fault: {MORE_MEMORY}"]
         return lines[-LINES:]
     last = lines[number]  # several ranks of a stage may have written it
@@ -89,7 +94,7 @@ def cause(paths: list[str]) -> str:
         shown = [line for line in lines if line.strip() and not line.startswith("srun: ")]
         if number is not None:
             return lines[number].partition(": ")[2]
-        if any(map(NO_MEMORY.search, shown[-LINES:])):
+        if without_memory(shown):
             return MORE_MEMORY
         if shown:
             return shown[-1]

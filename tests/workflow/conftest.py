@@ -139,6 +139,18 @@ class Clone:
         assert text.count(old) >= 1, f"{old!r} is not in {file}"
         path.write_text(text.replace(old, new, 1))
 
+    def git(self, *words: str) -> str:
+        who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        done = subprocess.run(["git", *who, *words], cwd=self.root, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(self) -> str:
+        """Commit all that is there, in a repository that the first call makes; the commit."""
+        self.git("init", "--quiet")  # of a repository that is there it changes nothing
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "all")
+        return self.git("rev-parse", "HEAD")
+
     def copy(self, to: Path) -> "Clone":
         subprocess.run(["cp", "-a", self.root, to], check=True)
         return Clone(to)

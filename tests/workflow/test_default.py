@@ -41,23 +41,12 @@ SMALL = {
 OPTIONS = ["--configfile", "config/small.yaml", "--cores", "1"]
 
 
-def git(clone: Clone, *words: str) -> None:
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", *who, *words], cwd=clone.root, check=True, capture_output=True)
-
-
-def commit(clone: Clone) -> None:
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "work")
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> tuple[Clone, str]:
     """A clone with a commit, which is the experiment's source, after its run; what the run printed."""
     clone = checkout(tmp_path_factory.mktemp("default") / "stagecraft")
     (clone.root / "config/small.yaml").write_text(yaml.safe_dump(SMALL))
-    git(clone, "init", "--quiet")
-    commit(clone)
+    clone.commit()
     done = clone.snakemake("results/own-code/eval.json", *OPTIONS, check=False)
     said = done.stdout + done.stderr
     if "could not be reached" in said:
@@ -98,7 +87,7 @@ def test_a_colleague_who_clones_and_pulls_the_published_default_has_nothing_to_d
         [forked.python(), "-m", "scripts.cli", "publish", "--experiment", "config/small.yaml"],
     ):
         subprocess.run(words, cwd=clone.root, check=True, capture_output=True)
-    commit(clone)  # which moves HEAD, the pin of the experiment's source
+    clone.commit()  # which moves HEAD, the pin of the experiment's source
     colleague = Clone(tmp_path / "colleague")
     subprocess.run(["git", "clone", "--quiet", clone.root, colleague.root], check=True)
     subprocess.run([*dvc, "pull", "--quiet"], cwd=colleague.root, check=True)

@@ -24,9 +24,7 @@ EXPERIMENTS = ["qwen2.5-7b-code", "qwen2.5-7b-code-dual", "two-stage-nope", "cpt
 def shared_clone(tmp_path_factory) -> Clone:
     """A clone with a commit, which the smoke sizes pin as their source, and data where two experiments want it."""
     clone = checkout(tmp_path_factory.mktemp("experiments") / "stagecraft")
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    for words in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "--message", "all"]):
-        subprocess.run(["git", *words], cwd=clone.root, check=True)
+    clone.commit()
     for name in ("text/one.md", "chat/python.jsonl", "chat/systems.jsonl"):
         (clone.root / "data" / name).parent.mkdir(parents=True, exist_ok=True)
         turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -102,10 +100,7 @@ def logged(results: Path, stage: str, name: str) -> list[float]:
 def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(shared_clone):
     results, evaluation = smoke(shared_clone, "qwen2.5-7b-code")
     summary(evaluation, "sft", sharding="zero2", offload=False, processes=2, gradient_accumulation=2, steps=8)
-    head = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=shared_clone.root, capture_output=True, text=True, check=True
-    )
-    assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == head.stdout.strip()
+    assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == shared_clone.git("rev-parse", "HEAD")
     assert evaluation["gates"][0]["outcome"].startswith("met")  # it learned something
     assert moved(results, "base", "train/sft") == set(weights(results, "base"))
     page = (results / "report.html").read_text()

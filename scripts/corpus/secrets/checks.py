@@ -8,8 +8,6 @@ import binascii
 import re
 
 COUNTING = re.compile(rb"01234567|12345678|23456789|abcdefgh|98765432|87654321|(.)\1{7}|example")
-
-# For the checks that a regular expression cannot make.
 WEAK = re.compile(
     rb"(?i)^\d{4}-\d\d-\d\d|@example\.|^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|\.\w+\(|^%|^\$|^\{"
     rb"|^[a-z_]\w*(?:\.[a-z_]\w*){2,}$"  # of a module

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, sha256_file
+from scripts.common.files import read_json
+from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.layout import Layout
 from scripts.experiment.reruns.provenance import provenance_file, read_provenance
 
@@ -60,10 +61,11 @@ def check_items(results: Path, evaluation: dict) -> None:
     if not record.is_file():
         return
     made_in = evaluation["inputs"]["experiment"]["results"]  # the folder may have been moved since
+    hashes = KnownHashes()  # the workflow has noted those of the files that it made
     for name, expected in read_provenance(record).inputs.items():
         if name.endswith("items.jsonl.zst"):
             path = results / Path(name).relative_to(made_in)
-            if path.is_file() and sha256_file(path) != expected:  # one that is missing is missed by who needs it
+            if path.is_file() and hashes.sha256(path) != expected:  # one that is missing is missed by who needs it
                 raise UserError(
                     f"{path}: not what {Layout(results).gate} was made from; run the workflow again, or pull the file"
                 )
