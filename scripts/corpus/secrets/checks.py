@@ -35,16 +35,6 @@ def is_password(text: bytes, start: int, end: int) -> bool:
     return not WEAK.search(secret) and len(set(secret)) > 3 and bool(re.search(rb"[\d!@#^&*+?~$]", secret))
 
 
-def is_passphrase(text: bytes, start: int, end: int) -> bool:
-    """As `is_password`; or four words with dashes between them."""
-    return is_password(text, start, end) or bool(re.fullmatch(rb"[a-z]{3,}(?:-[a-z]{3,}){3,}", text[start:end]))
-
-
-def is_strong_password(text: bytes, start: int, end: int) -> bool:
-    """Whether a literal looks like a password without a name that says so: no word with a number, either."""
-    return is_password(text, start, end) and not re.fullmatch(rb"[A-Za-z]?[a-z_-]*\d*", text[start:end])
-
-
 def is_plain_password(text: bytes, start: int, end: int) -> bool:
     """Whether a value without quotes looks like a password: as `is_password`, letters in it, and no name in code."""
     secret = text[start:end]
@@ -107,20 +97,6 @@ def is_token(text: bytes, start: int, end: int) -> bool:
     longest = max(re.split(rb"[-_.]", secret), key=len)
     digits, mixed = len(re.findall(rb"\d", secret)), re.search(rb"[a-z]", longest) and re.search(rb"[A-Z]", longest)
     return len(longest) >= 10 and bool(re.search(rb"[A-Za-z]", longest)) and digits >= (1 if mixed else 3)
-
-
-def is_unnamed_token(text: bytes, start: int, end: int) -> bool:
-    """Whether what follows the last `_` or `-` of a literal can only be random."""
-    secret = re.split(rb"[_-]", text[start:end])[-1]
-    return is_mixed(secret) and len(re.findall(rb"\d", secret)) >= 3 and not COUNTING.search(secret.lower())
-
-
-def is_login(text: bytes, start: int, end: int) -> bool:
-    """Whether this is `user:password` in base64."""
-    try:
-        return bool(re.fullmatch(rb"[\w.@+-]+:[!-~]{4,}", base64.b64decode(text[start:end], validate=True)))
-    except binascii.Error:
-        return False
 
 
 def is_url_password(text: bytes, start: int, end: int) -> bool:
