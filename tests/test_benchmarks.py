@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from benchmarks.credentials import count, labelled_files
+from scripts.corpus.secrets.rules import own_rules
 from tests.workflow.conftest import checkout
 
 SMALLEST = {
@@ -23,3 +25,16 @@ def test_a_benchmark_runs_to_its_end(tmp_path, name):
     line = [sys.executable, "-m", f"benchmarks.{name}", *SMALLEST[name]]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr[-3000:]
+
+
+def test_credentials_are_counted_by_the_labels_of_creddata(tmp_path):
+    """A found password, a missed one, a line that is none and stays, and one on which something is replaced wrongly."""
+    code = 'ä = 1\npassword = "Xw9CrZqCs"\npassword = "admin"\npassword = load()\npwd = "hunter2A9"\n'
+    rows = ["FilePath,RepoName,LineStart,LineEnd,GroundTruth,ValueStart,ValueEnd"]
+    rows += [f"data/r/a.py,r,{row}" for row in ("2,2,T,12,21", "3,3,T,12,17", "4,4,F,,", "5,5,F,,", "9,9,F,,")]
+    for folder in ("meta", "data/r"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "meta/r.csv").write_text("\n".join(rows) + "\ndata/r/absent.py,r,1,1,F,,\n")
+    (tmp_path / "data/r/a.py").write_text(code)
+    counts = count(labelled_files(tmp_path), own_rules())
+    assert counts == {"credentials": 2, "found": 1, "others": 2, "wrong": 1}
