@@ -68,7 +68,15 @@ def check_own_dataset(settings: ChatDataset | TextDataset, key: str) -> None:
 
 
 def check_dataset_sources(experiment: Experiment, sources: dict[str, Record]) -> None:
-    """Check that each dataset's sources are in the table. Raises UserError: one is not."""
+    """Check that each dataset's sources are in the table, and that they can be split as the experiment says. Raises
+    UserError: one is not, or they cannot."""
+    split = experiment.corpus.split
+    needed = 2 + (split.validation > 0)
+    if split.by == "repository" and 0 < len(sources) < needed:
+        raise UserError(
+            f"corpus.split.by: repository needs at least {needed} sources, for train, validation and test;"
+            f" {experiment.sources} has {len(sources)}: {', '.join(sorted(sources))}; use `by: file`"
+        )
     for dataset, settings in experiment.corpus.compose.items():
         for number, source in enumerate(getattr(settings, "sources", None) or ()):
             check_name(f"corpus.compose.{dataset}.sources.{number}", source, list(sources))

@@ -6,6 +6,7 @@ experiment = load_experiment(read_yaml(path), str(path))   # defaults filled in;
 """
 
 import difflib
+import re
 import sys
 from pathlib import Path
 
@@ -106,9 +107,31 @@ def key_hint(key: str, known: list[str]) -> str | None:
     return f"here it is `{KEYS[key]}`"
 
 
+# key → the keys of the layers below whose place it takes: they say the same thing in another way, or belong to it
+REPLACES = {
+    "steps": ("epochs",),
+    "epochs": ("steps",),
+    "path": ("hub", "revision"),
+    "hub": ("path", "sha256"),
+    "languages": ("extensions",),
+    "extensions": ("languages",),
+    "model": ("package", "file", "revision", "sha256", "shape"),
+    "package": ("model", "file", "revision", "sha256", "shape"),
+}
+
+
+def without_replaced(below: dict, above: dict) -> dict:
+    """`below` without the keys that keys of `above` stand in the place of."""
+    replaced = set()
+    for key, value in above.items():
+        if value is not None and value != below.get(key):
+            replaced.update(REPLACES.get(key, ()))
+    return {key: value for key, value in below.items() if key not in replaced}
+
+
 def merged(below: dict, above: dict) -> dict:
     """`above` laid over `below`: mappings are merged key by key, `null` removes a key, anything else is replaced."""
-    result = dict(below)
+    result = without_replaced(below, above)
     for key, value in above.items():
         if value is None:
             result.pop(key, None)
@@ -133,6 +156,29 @@ def extended(config: dict, name: str, seen: tuple[str, ...] = ()) -> dict:
     return merged(below, {key: value for key, value in config.items() if key != "extends"})
 
 
+def says(config: dict, keys: list[str]) -> bool:
+    """Whether a file says something at this place."""
+    for key in keys:
+        if not isinstance(config, dict) or key not in config:
+            return False
+        config = config[key]
+    return True
+
+
+def file_that_says(config: dict, name: str, message: str) -> str:
+    """What an error adds where the setting stands in a file that this one extends, and not in this one."""
+    place = re.match(rf"{re.escape(name)}: ([\w.]+)", message)
+    if not place:
+        return ""
+    origin, keys = name, place[1].rstrip(".").split(".")
+    while not says(config, keys):
+        if not isinstance(config.get("extends"), str):
+            return ""
+        origin = config["extends"]
+        config = read_yaml(Path(origin))
+    return f" ({origin} says it)" if origin != name else ""
+
+
 def load_experiment(config: dict, name: str = "config") -> Experiment:
     """A whole experiment, laid over what it extends, defaults filled in.
 
@@ -143,7 +189,16 @@ def load_experiment(config: dict, name: str = "config") -> Experiment:
     Raises:
         UserError: a setting is wrong, or names a file, stage, dataset or model that is not there.
     """
-    experiment = Experiment.parse(extended(config, name), name)
+    whole = extended(config, name)
+    try:
+        return checked(whole, name)
+    except UserError as error:
+        raise UserError(f"{error}{file_that_says(config, name, str(error))}") from error
+
+
+def checked(config: dict, name: str) -> Experiment:
+    """An experiment of settings that extend nothing; arguments and errors as above."""
+    experiment = Experiment.parse(config, name)
     check_datasets(experiment, name)
     check_tokens(experiment, name)
     check_training(experiment, name)

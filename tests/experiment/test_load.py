@@ -9,7 +9,7 @@ import yaml
 
 from scripts.common.errors import UserError
 from scripts.evaluation.suites import scored_models
-from scripts.experiment.load import check_owner, load_experiment
+from scripts.experiment.load import check_owner, extended, load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.experiment.settings.training import Stage
@@ -64,6 +64,32 @@ def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
     del expected["training"]["train"]["sft"]["epochs"]
     expected["training"]["train"]["sft"]["steps"] = 9000
     assert load_experiment(read_yaml(top)) == load_experiment(expected)
+
+
+@pytest.mark.parametrize(
+    ("layer", "place", "gone", "kept"),
+    [
+        ("training: {base: {model: /tmp}}", "base", {"package", "file", "sha256"}, {"model": "/tmp"}),
+        ("training: {train: {own: {epochs: 2}}}", "own", {"steps"}, {"epochs": 2, "precision": "fp32"}),
+        ("corpus: {filter: {extensions: {.x: go}}}", "filter", {"languages"}, {"extensions": {".x": "go"}}),
+        ("training: {train: {own: {steps: 22}}}", "own", {"epochs"}, {"steps": 22}),
+    ],
+)
+def test_of_keys_that_exclude_each_other_a_layer_s_own_takes_the_place_of_the_other(layer, place, gone, kept):
+    whole = extended({"extends": "config/config.yaml", **yaml.safe_load(layer)}, "mine.yaml")
+    training = whole["training"]
+    found = {"base": training["base"], "own": training["train"]["own"], "filter": whole["corpus"]["filter"]}[place]
+    assert not gone & found.keys() and kept.items() <= found.items()
+
+
+def test_an_error_names_the_file_that_says_what_is_wrong(tmp_path):
+    below = tmp_path / "below.yaml"
+    below.write_text("extends: config/config.yaml\ntraining: {train: {own: {steps: 0}}}\n")
+    above = {"extends": str(below), "corpus": {"split": {"test": 2}}}
+    with pytest.raises(UserError, match=rf"^mine\.yaml: training\.train\.own\.steps: .* \({below} says it\)$"):
+        load_experiment({"extends": str(below)}, "mine.yaml")
+    with pytest.raises(UserError, match=r"^mine\.yaml: corpus\.split\.test: [^(]*$"):
+        load_experiment(above, "mine.yaml")
 
 
 def test_an_extension_that_leads_nowhere_or_in_a_circle_is_a_one_line_error(tmp_path):

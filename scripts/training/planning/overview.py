@@ -18,6 +18,7 @@ from rich.table import Table
 from scripts.common.disk import free_bytes
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.experiment.checks import check_dataset_sources
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
 from scripts.experiment.load import experiment_of
@@ -224,6 +225,7 @@ def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = N
     """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
     experiment, path = experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
+    check_dataset_sources(experiment, sources)
     flow, machine = ExperimentView(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
     return Plans(
         path, machine, stage_plans(flow, machine, assumed_rows), description(to_dict(experiment.training.base))
