@@ -117,9 +117,7 @@ rule split:
 # A dataset of chats or texts of the user's own reads these files instead of the split documents.
 try:
     OWN_FILES = {
-        name: [str(path) for path in files_of(Path(VIEW.datasets[name].path))]
-        for name in VIEW.own_datasets
-        if VIEW.datasets[name].path
+        name: [str(file) for path in VIEW.datasets[name].paths for file in files_of(path)] for name in VIEW.own_datasets
     }
     for name in VIEW.own_datasets if INVOCATION else []:
         check_first_chats(VIEW.datasets[name])

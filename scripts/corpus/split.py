@@ -7,9 +7,10 @@
 
 By file, the split depends only on the document's source and path, of a test on those of the module that it tests
 (scripts/common/units.py): a module whose test is trained on is not held out. So it stays the same when sources are
-added or removed, or when the text changes. By repository it depends only on the source's name, unless there are so few
-sources that a share would be less than one (see `repository_splits`). By time, documents first committed on the day
-`after` or later are the test split, and validation is a share of the rest as by file. A document is as old as the
+added or removed, or when the text changes. With `hold_out` the files of some paths are the test split. By repository
+it depends only on the source's name, unless there are so few sources that a share would be less than one (see
+`repository_splits`). By time, documents first committed on the day `after` or later are the test split, and validation
+is a share of the rest as by file. A document is as old as the
 oldest of its copies, also of those that `deduplicate` removed.
 """
 
@@ -17,6 +18,7 @@ import logging
 from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from scripts.common.cli import run
@@ -64,6 +66,23 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
     return first
 
 
+def held_out_by_pattern(documents: list[str], settings: Split) -> dict[str, str]:
+    """The split of each document `source/path`: for test those that a pattern of `hold_out` matches, with the module
+    that belongs to a held-out test, and the reverse. Raises UserError: a pattern matches none."""
+    matched = set()
+    for pattern in settings.hold_out:
+        found = {name for name in documents if fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")}
+        if not found:
+            raise UserError(
+                f"corpus.split.hold_out: {pattern!r} matches none of the {len(documents):,} documents, which are called"
+                f" as {min(documents, default='source/path')}; a `*` stands for any part of a path"
+            )
+        matched |= found
+    unit_of = dict(zip(documents, units(documents), strict=True))
+    held_out, rest = {unit_of[name] for name in matched}, settings.model_copy(update={"test": 0})
+    return {name: "test" if unit in held_out else named_split(unit, rest) for name, unit in unit_of.items()}
+
+
 def assign(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str], dict]:
     """(the split of each source by repository, else of each document; facts for the manifest)."""
     if settings.by == "repository":
@@ -92,6 +111,8 @@ def assign(folder: Path, settings: Split, history: Path | None) -> tuple[dict[st
             )
         return splits, {"after": settings.after}
     documents = [name_of(document) for document in read_jsonl(folder / DOCUMENTS)]
+    if settings.hold_out:
+        return held_out_by_pattern(documents, settings), {}
     return {name: named_split(unit, settings) for name, unit in zip(documents, units(documents), strict=True)}, {}
 
 

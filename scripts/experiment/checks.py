@@ -63,6 +63,8 @@ def check_own_dataset(settings: ChatDataset | TextDataset, key: str) -> None:
         raise UserError(f"{key}: give either `path` or `hub`")
     if (settings.hub is None) != (settings.revision is None):
         raise UserError(f"{key}.revision: required with `hub` (a commit of 40 hex digits), and only there")
+    if settings.test_path and not settings.path:
+        raise UserError(f"{key}.test_path: only with `path`; of a hub dataset give another one as `path`")
     if settings.hub and settings.sha256:
         raise UserError(f"{key}.sha256: only with `path`; a hub dataset is pinned by its revision")
 

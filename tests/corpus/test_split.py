@@ -78,6 +78,19 @@ def test_shares_are_as_configured_within_binomial_bounds(settings):
         assert abs(assigned.count(name) - n * share) <= 4 * deviation
 
 
+def test_paths_that_are_held_out_are_the_test_split_with_their_tests_and_nothing_else_is(tmp_path):
+    paths = ["src/new/a.py", "src/old/b.py", "src/old/c.py", "tests/test_a.py", "tests/test_b.py", "docs/new/d.py"]
+    write_documents(tmp_path / "documents", [(source, path) for source in ("one", "two") for path in paths])
+    settings = Split(hold_out=["one/src/new/*", "docs/*"], test=0.9, validation=0)
+    rows = splits(tmp_path / "documents", tmp_path / "out", settings)["test"]
+    test = {f"{row['source']}/{row['path']}" for row in rows}
+    assert test == {"one/src/new/a.py", "one/tests/test_a.py", "one/docs/new/d.py", "two/docs/new/d.py"}
+    with pytest.raises(UserError, match=r"^corpus\.split\.hold_out: 'none/\*' matches none of the 12 documents"):
+        split(tmp_path / "documents", Split(hold_out=["docs/*", "none/*"]), tmp_path / "other")
+    with pytest.raises(UserError, match="`hold_out` goes with `by: file`"):
+        Split.parse({"hold_out": ["a"], "by": "repository"}, "corpus.split")
+
+
 def test_nothing_left_to_train_on_is_an_error_and_leaves_nothing(tmp_path):
     write_documents(tmp_path / "in", [])
     with pytest.raises(UserError, match="none left to train on"):

@@ -226,12 +226,27 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
     highest = None
     if sampled:
         highest = highest_sampled_rank(settings, seed)
+    tested, held_out = [], set()
+    if settings.test_path:
+        for digest, example, reason in contents(settings.model_copy(update={"path": settings.test_path})):
+            if reason is None:
+                tested.append(example)
+                held_out.add(split_identity(example, digest))
+        if not tested:
+            raise UserError(f"corpus.compose.{out.name}.test_path: {settings.test_path}: no example to score in it")
+        settings = settings.model_copy(update={"test": 0})
     written, untrained, dropped = Counter(), Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples")
     with ExitStack() as stack:
         write = {split: stack.enter_context(jsonl_writer(split_file(out, split))) for split in SPLITS}
+        for example in tested:
+            write["test"](example)
+            written["test"] += 1
         for digest, example, reason in contents(settings):
-            split = split_of(split_identity(example, digest), settings)
+            identity = split_identity(example, digest)
+            split = split_of(identity, settings)
+            if identity in held_out:
+                reason = "in_test_path"
             if reason is None and sampled and sampling_rank(digest, seed) > highest:
                 reason = "not_sampled"
             if reason:

@@ -93,7 +93,11 @@ def scored_datasets(evaluation: Record, name: str) -> list[str]:
 
 def held_out(experiment) -> list[str]:
     """The datasets that have test examples: all but those of the user's own files with `test: 0`."""
-    return [name for name, dataset in experiment.corpus.compose.items() if getattr(dataset, "test", 1)]
+    found = []
+    for name, dataset in experiment.corpus.compose.items():
+        if getattr(dataset, "test", 1) or dataset.test_path:
+            found.append(name)
+    return found
 
 
 def problem_files(name: str, settings: Record) -> list[str]:

@@ -3,6 +3,7 @@
 import re
 from datetime import date
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -153,6 +154,11 @@ class Split(Record):
         lt=1,
         description="Share of the files or sources for evaluation (the test split); not used with `by: time`.",
     )
+    hold_out: Annotated[list[Text], Unique] = Field(
+        [],
+        description="Only with `by: file`: patterns of paths, as `tests/*` or `my-tool/src/*`, of which `*` stands for"
+        " any part. The files that one of them matches are the test split, in place of the share `test`.",
+    )
     after: Annotated[str, BeforeValidator(iso_date)] | None = Field(
         None,
         description="Only with `by: time`: files first committed on this day (such as 2025-01-01, in UTC) or later"
@@ -165,6 +171,8 @@ class Split(Record):
             raise PydanticCustomError(
                 "after", "`by: time` requires `after` (a day, such as 2025-01-01), and `after` requires `by: time`"
             )
+        if self.hold_out and self.by != "file":
+            raise PydanticCustomError("hold_out", "`hold_out` goes with `by: file`, not with `by: " + self.by + "`")
         return self
 
     @property
@@ -235,6 +243,14 @@ class OwnDataset(Record):
     test: Number = Field(
         0.02, ge=0, lt=1, description="Share for evaluation, chosen by a hash of a chat's first question or of a text."
     )
+    test_path: Text | None = Field(
+        None, description="Files of your own that are held out, in place of the share `test`; only with `path`."
+    )
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files or folders that are read."""
+        return [Path(path) for path in (self.path, self.test_path) if path]
 
 
 # fields of a record of chats, and those of a message (scripts/corpus/formats/chat_forms.py)

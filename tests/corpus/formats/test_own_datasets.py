@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.record_readers import content_hash
-from scripts.experiment.layout import SPLITS
+from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset
 from tests.corpus.formats.own_data import (
     CHAT,
@@ -161,6 +162,26 @@ def test_a_sample_follows_from_content_and_seed_and_what_it_leaves_out_is_counte
     words = [{example["messages"][0]["content"] for example in examples} for examples in (made, again, other_seed)]
     assert words[0] == words[1] != words[2]
     assert words[0] != {f"问题 {i}?" for i in range(30)}, "not simply the first ones"
+
+
+def test_files_of_their_own_are_held_out_and_their_questions_leave_the_training(tmp_path):
+    def lines(*questions):
+        rows = [{"prompt": question, "completion": f"answer {number}"} for number, question in enumerate(questions)]
+        return "".join(json.dumps(row) + "\n" for row in rows)
+
+    (tmp_path / "train.jsonl").write_text(lines("one?", "two?", "three?"))
+    (tmp_path / "test.jsonl").write_text(lines("Two?", "four?", "four?"))
+    settings = {"kind": "chat", "path": str(tmp_path / "train.jsonl"), "test_path": str(tmp_path / "test.jsonl")}
+    whole = ChatDataset.parse({**settings, "validation": 0, "test": 0.9}, "x")
+    facts = own_datasets.compose(whole, 1, tmp_path / "out")
+    asked = {}
+    for name in ("train", "test"):
+        asked[name] = [row["messages"][0]["content"] for row in read_jsonl(split_file(tmp_path / "out", name))]
+    assert asked == {"train": ["one?", "three?"], "test": ["Two?", "four?", "four?"]}
+    assert facts["dropped"]["train"] == {"in_test_path": 1}
+    (tmp_path / "test.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"corpus\.compose\.out2\.test_path: .*test.jsonl: no example to score"):
+        own_datasets.compose(whole, 1, tmp_path / "out2")
 
 
 def test_text_stops_at_the_configured_size(tmp_path):

@@ -16,8 +16,6 @@ import pytest
 
 from scripts.corpus.secrets.replace import SecretReplacer, replace_secrets
 
-
-
 # what only looks like a credential
 LOOK_ALIKES = [
     'password = os.environ["DB_PASSWORD"]',
