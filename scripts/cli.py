@@ -265,19 +265,37 @@ def sources(folder: Folder, /, *, out: File = Path("config/my-sources.tsv")) -> 
 
 
 @app.command
-def start(given: Folder, /, *, profile: Profile = "local") -> None:
+def start(
+    given: Folder,
+    /,
+    *,
+    base: str | None = None,
+    profile: Profile | None = None,
+    time: str | None = None,
+    name: str | None = None,
+    test: str | None = None,
+    update: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
     """Write an experiment for a folder of clones or a file of chats, and print its plan and the command that runs it.
 
     It asks: retrieve from this code, fine-tune on it, both, or neither? For example:
 
         stagecraft start ~/repositories
+        stagecraft start ~/repositories --base Qwen/Qwen2.5-Coder-7B --profile a40 --time 8h
 
     Args:
         given: A clone, bare or not, a folder of clones, or a file of chats.
+        base: The base model: a name on the hub, with @REVISION if wanted, a folder, or a .gguf file.
+        profile: The profile of the run. Without it this host's GPUs are used, or its processor.
+        time: How long it may take, as 30m, 8h or 2d: ten minutes if not given, on GPUs an hour.
+        name: The experiment's name; by default the folder's.
+        test: What is held out: a file or folder in a clone, a pattern as `tests/*`, or a file of chats.
+        update: Move the experiment that is there to the newest commits, and add new clones.
     """
     from scripts.report.commands.start import start as start_experiment
 
-    start_experiment(given, profile)
+    paths = [from_root(path) if path and Path(path).exists() else path for path in (base, test)]
+    start_experiment(given, profile, paths[0], time, name, paths[1], update)
 
 
 @app.command

@@ -245,7 +245,6 @@ def check_optimization(settings: Stage, key: str) -> None:
             lora and not OPTIMIZERS[optimizer].adapters,
             f"{optimizer} trains whole matrices; with `method: lora` use {with_adapters}",
         ),
-        ("learning_rate", settings.learning_rate == "auto" and lora, "`auto` is for `method: full`"),
         ("global_batch_size", settings.global_batch_size == "auto" and lora, "`auto` is for `method: full`"),
     ):
         if setting in named and wrong:

@@ -40,6 +40,7 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names)
 
 
+Encoding = Literal["gbk", "big5", "shift-jis", "euc-jp", "euc-kr", "latin-1", "utf-16"]
 LanguageName = Annotated[str, AfterValidator(check_language)]
 
 
@@ -80,12 +81,10 @@ class Filter(Record):
         " licences, `NOASSERTION` for files whose licence is unknown. By default files of every licence"
         " are kept.",
     )
-    encodings: Annotated[list[Literal["gbk", "big5", "shift-jis", "euc-jp", "euc-kr", "latin-1", "utf-16"]], Unique] = (
-        Field(
-            [],
-            description="Encodings that are converted to UTF-8 if the detector is sure of them. Files in any other"
-            " encoding are dropped; by default only UTF-8 is kept.",
-        )
+    encodings: Annotated[list[Encoding], Unique] = Field(
+        [],
+        description="Encodings that are converted to UTF-8 if the detector is sure of them. Files in any other"
+        " encoding are dropped; by default only UTF-8 is kept.",
     )
     secrets: Literal["replace", "keep"] = Field(
         "replace",

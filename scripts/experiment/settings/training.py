@@ -168,7 +168,8 @@ class Stage(Record):
         "adamw", description=" ".join(row.description for row in OPTIMIZERS.values()).strip()
     )
     learning_rate: Annotated[Number, Field(gt=0)] | Auto = Field(
-        description="Peak learning rate. `auto`: 5e-5 at 7e9 parameters, scaled with parameters^-0.25."
+        description="Peak learning rate. `auto`: 5e-5 at 7e9 parameters, of adapters 2e-4, scaled with"
+        " parameters^-0.25."
     )
     scheduler: Literal["cosine", "linear", "constant", "warmup-stable-decay"] = Field(
         "cosine",

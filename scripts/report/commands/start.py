@@ -1,111 +1,108 @@
 """`stagecraft start`: an experiment for a folder of clones, or for a file of chats, without editing a file.
 
     stagecraft start ~/repositories
+    stagecraft start ~/repositories --base Qwen/Qwen2.5-Coder-7B --profile a40 --time 8h
 
-It looks at the newest commit of each clone, and writes a table of sources and an experiment that lays over the default
-one: retrieve from this code, fine-tune on it, both, or neither?
+It reads the newest commit of each clone as the filter does, and writes a table of sources and an experiment that lays
+over the default one: retrieve from this code, fine-tune on it, both, or neither? The numbers are of the profile's
+machine (proposal.py). Without a profile, on a host with GPUs, it writes a profile and a machine file for them.
 """
 
 import json
 import os
 import re
-import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
+
+import pynvml
+import yaml
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
+from scripts.corpus.formats.chat_forms import BadRecord
 from scripts.corpus.formats.own_datasets import check_first_chats, contents
-from scripts.corpus.formats.record_readers import files_of
+from scripts.corpus.formats.record_readers import files_of, json_lines
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.corpus import ChatDataset
-from scripts.hosts.hardware import cpu_precision
-from scripts.languages import BY_CONTENT, extensions_of
-from scripts.licences.expressions import UNKNOWN
-from scripts.sources.providers.git import is_repository, newest
-from scripts.sources.providers.git_process import run_git
-from scripts.sources.tables.from_folder import check_absent, location_of, name_of, number_equal_names, write_sources
+from scripts.experiment.settings.machine import Machine
+from scripts.hosts.gpus import cards
+from scripts.report.commands.clones import Clone, clones_below, described, look_at
+from scripts.report.commands.proposal import DEFAULT, FoundBase, Proposal, found_base, hours_of, memory, propose
+from scripts.sources.tables.from_folder import location_of, number_equal_names, write_sources
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
-from scripts.training.planning.overview import print_plans
+from scripts.training.planning.overview import BYTES_PER_TOKEN, machine_of, print_plans
 
-DEFAULT = Path("config/config.yaml")
 EXPERIMENTS = Path("config")
-DEPTH = 4  # folders below the given one in which clones are looked for
-HELD_OUT = 24  # files that are held out, where there are enough
+HERE = "here"  # the profile and machine file that are written for this host's GPUs
+HELD_OUT, HELD_OUT_GPU = 24, 200  # files that are held out, where there are enough
 FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
 MEMORY = 5 << 30  # bytes that the default experiment needs
-STEPS = {2: 22, 4: 44, 8: 88}  # cores → steps of 1,024 tokens, a few minutes each
-SHOWN = 3  # languages that are listed of a clone: those with the most files
 CHAT_SPLIT = {"validation": 0.05, "test": 0.1}
-PROSE = {"markdown", "restructuredtext"}
+# the names under which question and answer stand in people's files, beside those that are read anyway
+QUESTIONS, ANSWERS = ("question", "query", "problem", "user"), ("answer", "response", "solution", "assistant")
+# part of a card's name → dense bf16 of NVIDIA's data sheets (10^12 operations per second)
+TFLOPS = {
+    **{"H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "A800": 312, "A40": 149.7, "A10": 125, "A6000": 154.8},
+    **{"L40S": 362, "L4": 121, "RTX 4090": 165.2, "RTX 3090": 71, "RTX 4080": 97.5, "RTX 5090": 209.5},
+}
+USABLE = 0.98  # of a card's memory
 
 
-class Clone(NamedTuple):
-    """A clone at its newest commit.
-
-    Attributes:
-        day: of that commit, as 2026-11-25.
-        languages: language → number of files.
-    """
-
-    path: Path
-    commit: str
-    day: str
-    languages: Counter
-
-
-def clones_below(folder: Path, depth: int = DEPTH) -> list[Path]:
-    """The git repositories in a folder, bare ones too, or the folder itself if it is one; none within another."""
-    if is_repository(folder):
-        return [folder]
-    found = []
-    if depth:
-        for path in sorted(folder.iterdir()):
-            own = path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-            if own and os.access(path, os.R_OK | os.X_OK):
-                found += clones_below(path, depth - 1)
+def own_gpus() -> list[tuple[str, float]]:
+    """(name, GiB) of this host's GPUs; none where there is no driver."""
+    try:
+        pynvml.nvmlInit()
+        found = [(card.name, card.memory_gib) for card in cards()]
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return []
     return found
 
 
-def look(path: Path) -> Clone:
-    """The newest commit of a clone, its day and its files by language. Raises UserError: it has no commit, or is a
-    partial clone."""
-    with tempfile.TemporaryDirectory() as work:
-        commit = newest(path, Path(work))
-        day = run_git(Path(work), "log", "-1", "--format=%cs", commit).stdout.strip()
-        names = run_git(Path(work), "ls-tree", "-r", "-z", "--name-only", commit).stdout.split("\0")
-    known, counted = extensions_of(), Counter()
-    for name in names:
-        language = known.get(Path(name).suffix.lower())
-        if language and language not in PROSE:
-            counted[language] += 1
-    headers = counted.pop(BY_CONTENT, 0)
-    if headers and counted["cpp"] > counted["c"]:
-        counted["cpp"] += headers
-    elif headers:
-        counted["c"] += headers
-    return Clone(path, commit, day, +counted)
+def profile_for(gpus: list[tuple[str, float]]) -> str:
+    """The profile `here`, with a machine file of this host's GPUs of the kind that has the most memory."""
+    name, gib = max(gpus, key=lambda gpu: gpu[1])
+    count = sum(gpu[0] == name for gpu in gpus)
+    machine: dict[str, Any] = {
+        **{"nodes": 1, "gpus": count, "gpu_kind": name, "gpu_memory_gib": round(gib * USABLE, 1)},
+        **{"host_memory_gib": round(memory() / 2**30 * USABLE), "micro_batch_size": "auto", "sharding": "auto"},
+    }
+    machine["gradient_checkpointing"] = True
+    tflops = next((value for part, value in TFLOPS.items() if part.lower() in name.lower()), None)
+    if tflops:
+        machine["gpu_tflops"] = tflops
+    resources = {"training_job": {"gpu": count}, "gpu_job": {"gpu": 1}}
+    profile = {"configfile": str(DEFAULT), "cores": "all", "resources": {"network": 2, "gpu": count}}
+    profile |= {"default-resources": {"machine": HERE}, "set-resources": resources}
+    made = f"# Made by `stagecraft start` for this host: {count} × {name}, {gib:.0f} GiB. Yours to change.\n"
+    for path, content in ((Path("config/machines", f"{HERE}.yaml"), machine), (Path("profiles", HERE), profile)):
+        file = path if path.suffix else path / "config.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            write(file, made + yaml.safe_dump(content, sort_keys=False))
+            print(f"written: {file} ({count} × {name}, {gib:.0f} GiB)")
+    return f"profiles/{HERE}"
 
 
-def memory() -> int:
-    """Bytes of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def chosen_profile(given: str | None) -> str:
+    """The profile that was given; else one for this host's GPUs, or `local` where it has none."""
+    gpus = own_gpus()
+    if given is None:
+        return profile_for(gpus) if gpus else "profiles/local"
+    if gpus and not load_machine(machine_of(given)).gpus:
+        print(f"note: this host has {len(gpus)} GPUs ({gpus[0][0]}), which profile {Path(given).name} does not use")
+    return given
 
 
-def steps() -> int:
-    """Optimizer steps that take a few minutes on this machine's cores."""
-    cores = len(os.sched_getaffinity(0))
-    return max([count for needed, count in STEPS.items() if needed <= cores], default=min(STEPS.values()))
-
-
-def stage() -> str:
-    """What a further stage of an experiment has in common with the default's, in YAML."""
-    return (
-        "sequence_length: 256, global_batch_size: 4, method: lora, lora: {r: 16, alpha: 32, dropout: 0}, eval_rows: 8,"
-        f" learning_rate: 1.0e-3, warmup_steps: 2, eval_steps: 0.5, steps: {steps()}, precision: {cpu_precision()}"
-    )
+def in_yaml(header: str, settings: dict) -> str:
+    """An experiment's file; each mapping without mappings in it is on one line."""
+    plain = json.loads(json.dumps(settings))  # without aliases, where two places hold the same
+    text = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    return f"# yaml-language-server: $schema=schema.json\n{header}{text}"
 
 
 def table_of(clones: list[Clone]) -> list[dict[str, str]]:
@@ -115,117 +112,138 @@ def table_of(clones: list[Clone]) -> list[dict[str, str]]:
         if source.kind == "sdist":
             rows.append({column: getattr(source, column) for column in COLUMNS})
     for clone in clones:
-        name = name_of(clone.path.with_name(clone.path.name.removesuffix(".git")))
-        language = clone.languages.most_common(1)[0][0]
-        cells = (name, "git", location_of(clone.path.resolve()), clone.commit, language, "high", UNKNOWN)
+        language = clone.files.most_common(1)[0][0]
+        cells = (clone.name, "git", location_of(clone.path.resolve()), clone.commit, language, "high", clone.licence)
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
     number_equal_names(rows)
     return rows
 
 
-def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: list[Clone], test: float) -> str:
-    """The experiment file for clones."""
-    counted = clones_files(clones)
-    files = sum(counted.values())
-    languages = {"python", *counted}  # python for the other code, networkx
-    own = [row["name"] for row in rows if row["kind"] == "git"]
-    days = sorted(clone.day for clone in clones)
-    return f"""\
-# yaml-language-server: $schema=schema.json
-# Made by `stagecraft start`. Clones: {len(clones)}; files of code: {files:,}; last changed {days[0]} to {days[-1]}.
-# It lays over the default experiment: the same small base model, which is retrieved for, fine-tuned, and both.
-extends: {DEFAULT}
-experiment: {json.dumps(name)}
-results: results/{name}
-sources: {table}
-corpus:
-  filter:
-    languages: [{", ".join(sorted(languages))}]  # of your clones, and python for the other code, networkx
-  split:
-    test: {test:g}  # about {round(files * test)} held-out files
-  compose:
-    own: {{sources: {json.dumps(own)}}}
-training:
-  train:  # steps of 1,024 tokens, as many as this machine's processor does in a few minutes
-    own: {{steps: {steps()}, precision: {cpu_precision()}}}
-    control: {{from: base, data: other, {stage()}}}
-evaluation:
-  gate:
-    controls: {{own: control}}  # what your code gives rather than any code: the same steps on networkx
-"""
+def stages(base: FoundBase, proposal: Proposal, data: str, name: str) -> dict[str, dict]:
+    """The stage `name`, laid over the default's stage `own` where that is its name, and for code its control."""
+    own = {"from": "base", "data": data, **proposal.stage}
+    if proposal.stage["method"] == "full":
+        own["curve"] = [0.5]  # each kept step is a whole model
+    if name != "own":
+        return {"own": None, name: own}
+    control = {**own, "data": "other"}
+    control.pop("curve", None)
+    if "epochs" in control:  # as many steps, of data of another size
+        control.pop("epochs")
+        control["steps"] = proposal.steps
+    return {"own": own, "control": control}
 
 
-def chat_experiment(name: str, path: Path) -> str:
-    """The experiment file for a file or folder of chats."""
-    return f"""\
-# yaml-language-server: $schema=schema.json
-# Made by `stagecraft start`: fine-tuning on the chats of {path}, scored on those that are held out.
-extends: {DEFAULT}
-experiment: {json.dumps(name)}
-results: results/{name}
-sources: null
-corpus:
-  compose:
-    own: null
-    other: null
-    chats: {json.dumps({"kind": "chat", "path": str(path), **CHAT_SPLIT})}
-training:
-  train:
-    own: null
-    chat: {{from: base, data: chats, {stage()}}}
-evaluation:
-  perplexity: {{retrieval: null, places: null, documents: 24}}
-  qa: {{datasets: [chats], documents: 12, max_new_tokens: 64}}
-  gate:
-    gates:
-      - {{name: fine-tuning helps, dataset: chats, model: chat, against: base, metric: bits_per_byte, below: 0}}
-"""
-
-
-def clones_files(clones: list[Clone]) -> Counter:
-    """Language → number of files in all clones."""
-    total = Counter()
+def code_settings(
+    name: str, rows: list[dict[str, str]], clones: list[Clone], hold_out: dict, base: FoundBase, proposal: Proposal
+) -> dict:
+    """The experiment for clones."""
+    languages = {"python"}  # of the other code, networkx
+    encodings = set()
     for clone in clones:
-        total += clone.languages
-    return total
+        languages.update(clone.files)
+        encodings.update(clone.encodings)
+    own = [row["name"] for row in rows if row["kind"] == "git"]
+    filters: dict[str, Any] = {"languages": sorted(languages)}
+    if encodings:
+        filters["encodings"] = sorted(encodings)
+    fim = 0.5 if base.infill else 0
+    settings: dict[str, Any] = {
+        "extends": str(DEFAULT),
+        "experiment": name,
+        "results": f"results/{name}",
+        "sources": f"{EXPERIMENTS}/{name}.tsv",
+        "corpus": {
+            "filter": filters,
+            "split": hold_out,
+            "compose": {"own": {"sources": own, "fim_rate": fim}, "other": {"fim_rate": fim}},
+        },
+        "training": {"train": stages(base, proposal, "own", "own")},
+        "evaluation": {"perplexity": proposal.perplexity, "gate": {"controls": {"own": "control"}}},
+    }
+    if base.settings:
+        settings["training"] = {"base": base.settings, **settings["training"]}
+    return settings
 
 
-def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
+def chat_settings(name: str, dataset: dict, base: FoundBase, proposal: Proposal) -> dict:
+    """The experiment for a file or folder of chats."""
+    gate = {"name": "fine-tuning helps", "dataset": "chats", "model": "chat", "against": "base"}
+    documents = 24 if proposal.perplexity["context"] <= 512 else 200
+    settings: dict[str, Any] = {
+        "extends": str(DEFAULT),
+        "experiment": name,
+        "results": f"results/{name}",
+        "sources": None,
+        "corpus": {"compose": {"own": None, "other": None, "chats": dataset}},
+        "training": {"train": stages(base, proposal, "chats", "chat")},
+        "evaluation": {
+            "perplexity": {**proposal.perplexity, "retrieval": None, "places": None, "documents": documents},
+            "qa": {"datasets": ["chats"], "documents": documents // 2, "max_new_tokens": 64},
+            "gate": {"gates": [{**gate, "metric": "bits_per_byte", "below": 0}]},
+        },
+    }
+    if base.settings or not base.template:
+        chosen = dict(base.settings)
+        if not base.template:
+            chosen["chat_template"] = "chatml"
+        settings["training"] = {"base": chosen, **settings["training"]}
+    return settings
+
+
+def held_out(test: str | None, files: int, rows: list[dict[str, str]], clones: list[Clone], machine: Machine) -> dict:
+    """`corpus.split` for clones: a share, or the paths that `--test` names: a folder or file in one of the clones, one
+    of the clones, or a pattern of paths."""
+    if test is None:
+        wanted = HELD_OUT_GPU if machine.gpus else HELD_OUT
+        share = min(0.3 if files < 1000 else 0.1, max(0.02, round(wanted / files, 2)))
+        print(f"about {round(files * share)} of {files:,} files are held out, fewer where files are alike")
+        if round(files * share) < FEW:
+            print(f"warning: fewer than {FEW} held-out files tell little; add repositories")
+        validation = min(0.1, max(0.02, round(machine.nodes * max(machine.gpus, 1) * 4 / files, 2)))
+        return {"validation": validation, "test": share}
+    path = Path(test).expanduser().resolve()
+    if not path.exists():
+        if "*" not in test:
+            raise UserError(f"--test {test}: no such file or folder; give one in a clone, or a pattern as `tests/*`")
+        return {"hold_out": [test]}
+    names = [row["name"] for row in rows if row["kind"] == "git"]
+    for name, clone in zip(names, clones, strict=True):
+        root = clone.path.resolve()
+        if path.is_relative_to(root):
+            inner = path.relative_to(root).as_posix()
+            if inner == ".":
+                return {"hold_out": [f"{name}/*"]}
+            return {"hold_out": [f"{name}/{inner}/*" if path.is_dir() else f"{name}/{inner}"]}
+    raise UserError(f"--test {test}: in none of the clones; move it into the folder that is given, as a clone")
+
+
+def start_with_clones(
+    folder: Path, name: str, experiment: Path, base: FoundBase, machine: Machine, hours: float | None, test: str | None
+) -> None:
     """Write the table and the experiment for the clones in a folder, and say what was found."""
-    found = clones_below(folder)
-    if not found:
-        raise UserError(f"{folder}: no git repository in it; give a clone, or a folder of clones, with their history")
-    clones, unreadable = [], []
-    for path in found:
-        try:
-            clone = look(path)
-        except UserError as error:
-            unreadable.append(str(error))
-            continue
-        if clone.languages:
-            clones.append(clone)
-    if unreadable and not clones:
-        raise UserError("; ".join(unreadable))
-    files = sum(clones_files(clones).values())
+    clones, lines = look_at(folder)
+    files = sum(clone.files.total() for clone in clones)
+    for line in [*map(described, clones), *lines]:
+        print(line)
     if files < LEAST:
         raise UserError(f"{folder}: files of code: {files}; at least {LEAST} are needed to train and to hold some out")
-    for line in unreadable:
-        print(f"warning: left out: {line}")
-    for clone in clones:
-        counted = [f"{count:,} {language}" for language, count in clone.languages.most_common(SHOWN)]
-        others = len(clone.languages) - SHOWN
-        if others > 0:
-            counted.append(f"and {others} other languages")
-        print(f"{clone.path}: last commit {clone.day}, {', '.join(counted)}")
-    test = min(0.3, max(0.02, round(HELD_OUT / files, 2)))
-    held_out = round(files * test)
-    print(f"{held_out} of {files:,} files are held out, fewer where files are alike")
-    if held_out < FEW:
-        print(f"warning: fewer than {FEW} held-out files tell little; add repositories")
-    table = experiment.with_suffix(".tsv")
     rows = table_of(clones)
-    write_sources(rows, table)
-    write(experiment, code_experiment(name, table, rows, clones, test))
+    split = held_out(test, files, rows, clones, machine)
+    size = sum(clone.bytes.total() for clone in clones)
+    tokens = round(size / BYTES_PER_TOKEN * (1 - split.get("test", 0.1)))
+    proposal = propose(base, machine, hours, tokens)
+    settings = code_settings(name, rows, clones, split, base, proposal)
+    days = sorted(clone.day for clone in clones)
+    header = (
+        f"# Made by `stagecraft start`. Clones: {len(clones)}; files of code: {files:,}, {size / 1e6:.3g} MB; last"
+        f" changed {days[0]} to {days[-1]}.\n# It lays over the default experiment: retrieve from this code, fine-tune"
+        f" on it, both, or neither?\n# The stage {proposal.sentence}.\n"
+    )
+    load_experiment(settings, str(experiment))
+    write_sources(rows, experiment.with_suffix(".tsv"))
+    write(experiment, in_yaml(header, settings))
+    print(f"stage own {proposal.sentence}")
 
 
 def holds_chats(folder: Path) -> bool:
@@ -236,21 +254,62 @@ def holds_chats(folder: Path) -> bool:
         return False
 
 
-def start_with_chats(path: Path, name: str, experiment: Path) -> None:
+def columns_of(path: Path) -> dict[str, str]:
+    """The names of question and answer in the first record of JSON lines, where they have other names than are read."""
+    file = files_of(path)[0]
+    if not file.name.endswith((".jsonl", ".jsonl.gz")):
+        return {}
+    _, record = next(json_lines(file, keep_bad=True), (1, None))
+    if not isinstance(record, dict):
+        return {}
+    question = next((name for name in QUESTIONS if isinstance(record.get(name), str)), None)
+    answer = next((name for name in ANSWERS if isinstance(record.get(name), str)), None)
+    if question and answer:
+        return {"prompt": question, "completion": answer}
+    return {}
+
+
+def start_with_chats(
+    path: Path, name: str, experiment: Path, base: FoundBase, machine: Machine, hours: float | None, test: str | None
+) -> None:
     """Write the experiment for a file of chats, and say how many of its records can be read as such."""
-    settings = ChatDataset.parse({"kind": "chat", "path": str(path), **CHAT_SPLIT}, "chats")
-    check_first_chats(settings)
-    left_out = Counter(reason for _, _, reason in contents(settings))
+    dataset: dict[str, Any] = {"kind": "chat", "path": str(path), **CHAT_SPLIT}
+    if test is not None:
+        if not Path(test).exists():
+            raise UserError(f"--test {test}: no such file or folder")
+        dataset["test_path"] = str(Path(test).resolve())
+    chat = ChatDataset.parse(dataset, "chats")
+    try:
+        check_first_chats(chat)
+    except BadRecord:
+        dataset["columns"] = columns_of(path)
+        chat = ChatDataset.parse(dataset, "chats")
+        check_first_chats(chat)
+        print(f"{path}: read by `columns: {json.dumps(dataset['columns'])}`")
+    left_out, size = Counter(), 0
+    for _, example, reason in contents(chat):
+        left_out[reason] += 1
+        if reason is None:
+            size += sum(len(turn["content"].encode()) for turn in example["messages"])
     chats = left_out.pop(None, 0)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common()) or "none"
     if not chats:
         raise UserError(f"{path}: no chat to train on, left out: {reasons}; docs/own-chats.md says what is read")
     print(f"{path}: {chats:,} chats, left out: {reasons}")
-    held_out = round(chats * CHAT_SPLIT["test"])
-    print(f"about {held_out:,} of them are held out")
-    if held_out < FEW:
-        print(f"warning: fewer than {FEW} held-out chats tell little; add chats")
-    write(experiment, chat_experiment(name, path))
+    if test is None:
+        count = round(chats * CHAT_SPLIT["test"])
+        if not count:
+            raise UserError(f"{path}: {chats} chats leave none to score; add chats, or name a file of others by --test")
+        print(f"about {count:,} of them are held out")
+        if count < FEW:
+            print(f"warning: fewer than {FEW} held-out chats tell little; add chats")
+    proposal = propose(base, machine, hours, max(1, round(size / BYTES_PER_TOKEN)))
+    header = f"# Made by `stagecraft start`: fine-tuning on the chats of {path}, scored on those that are held out.\n"
+    header += f"# The stage {proposal.sentence}.\n"
+    settings = chat_settings(name, dataset, base, proposal)
+    load_experiment(settings, str(experiment))
+    write(experiment, in_yaml(header, settings))
+    print(f"stage chat {proposal.sentence}")
 
 
 def write(path: Path, text: str) -> None:
@@ -258,27 +317,100 @@ def write(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def start(given: Path, profile: str) -> None:
-    """Write what an experiment needs, print its plan and the command that runs it. Raises UserError: there is nothing
-    to train on, or the experiment's file is there already."""
+def update(folder: Path, experiment: Path) -> None:
+    """Move an experiment's clones to their newest commits, and add those that came. Raises UserError: there is no such
+    experiment, or its file no longer names its sources on a line of its own."""
+    table = experiment.with_suffix(".tsv")
+    if not experiment.is_file() or not table.is_file():
+        raise UserError(f"--update: no {experiment} with {table} here; without --update they are made")
+    clones, lines = look_at(folder)
+    for line in [*map(described, clones), *lines]:
+        print(line)
+    before = {row.location: row for row in read_sources(table)}
+    rows = [{column: getattr(source, column) for column in COLUMNS} for source in before.values()]
+    for row in table_of(clones):
+        known = before.get(row["location"])
+        if known and row["kind"] == "git":
+            next(old for old in rows if old["name"] == known.name)["pin"] = row["pin"]
+            if known.pin != row["pin"]:
+                print(f"{known.name}: {known.pin[:12]} → {row['pin'][:12]}")
+        elif not known:
+            rows.append(row)
+            print(f"{row['name']}: added")
+    number_equal_names(rows)
+    text, names = experiment.read_text(encoding="utf-8"), [row["name"] for row in rows if row["kind"] == "git"]
+    listed = re.compile(r"(own:\s*\{?\s*sources: )\[[^\]]*\]")
+    if not listed.search(text):
+        raise UserError(f"{experiment}: no line `own: {{sources: [...]}}`, where new clones would be added")
+    languages = {"python", *(language for clone in clones for language in clone.files)}
+    languages |= set(read_yaml(experiment)["corpus"]["filter"].get("languages", []))
+    text = listed.sub(rf"\g<1>[{', '.join(names)}]", text)
+    text = re.sub(r"(languages: )\[[^\]]*\]", rf"\g<1>[{', '.join(sorted(languages))}]", text)
+    table.unlink()
+    write_sources(rows, table)
+    write(experiment, text)
+    print(f"written: {table}, {experiment}")
+
+
+def start(
+    given: Path,
+    profile: str | None,
+    base: str | None = None,
+    hours: str | None = None,
+    name: str | None = None,
+    test: str | None = None,
+    newer: bool = False,
+) -> None:
+    """Write what an experiment needs, print its plan and the commands that run and use it.
+
+    Args:
+        hours: the time as text, as `8h`.
+        newer: whether to update an experiment that is there.
+
+    Raises:
+        UserError: there is nothing to train on, nothing fits, or the experiment's file is there already.
+    """
     if not given.is_file() and not given.is_dir():
         raise UserError(f"{given}: no such file or folder")
     if not os.access(given, os.R_OK):
         raise UserError(f"{given}: it may not be read by this user")
-    stem = given.resolve().name.partition(".")[0] or given.resolve().name
+    stem = name or given.resolve().name.partition(".")[0] or given.resolve().name
     name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-")
     if name in ("", DEFAULT.stem):
         name = "mine"
     experiment = EXPERIMENTS / f"{name}.yaml"
-    check_absent(experiment)
-    check_absent(experiment.with_suffix(".tsv"))
-    if memory() < MEMORY:
+    if newer:
+        update(given, experiment)
+        print_next(profile or "profiles/local", name)
+        return
+    for path in (experiment, experiment.with_suffix(".tsv")):
+        if path.exists():
+            raise UserError(
+                f"{path}: already there; --update moves it to the newest commits, --name NAME makes another"
+            )
+    time = hours_of(hours) if hours else None
+    profile = chosen_profile(profile)
+    machine, found = load_machine(machine_of(profile)), found_base(base)
+    if not machine.gpus and memory() < MEMORY:
         print(f"warning: this machine has {memory() / 2**30:.1f} GiB; the default base needs {MEMORY >> 30}")
     if given.is_file() or holds_chats(given):
-        start_with_chats(given.resolve(), name, experiment)
+        start_with_chats(given.resolve(), name, experiment, found, machine, time, test)
     else:
-        start_with_clones(given, name, experiment)
+        start_with_clones(given, name, experiment, found, machine, time, test)
     print(f"written: {experiment}\n")
     print_plans(profile, experiment, None)
-    command = f"snakemake --profile {Path(profile).name} results/{name}/eval.json --configfile {experiment}"
+    print_next(profile, name)
+
+
+def print_next(profile: str, name: str) -> None:
+    """The commands that run the experiment and use its results."""
+    stages_of = read_yaml(EXPERIMENTS / f"{name}.yaml")["training"]["train"]
+    stage = next(stage for stage, settings in stages_of.items() if settings)
+    print("\nthen, to try it, to compare two runs, and to give the model away:\n")
+    print(f"    stagecraft try {stage} --experiment {name}")
+    print(f"    stagecraft compare results/{name} OTHER_RESULTS")
+    print(f"    stagecraft release {stage} --experiment {name}")
+    command = (
+        f"snakemake --profile {Path(profile).name} results/{name}/eval.json --configfile {EXPERIMENTS}/{name}.yaml"
+    )
     print(f"\nnext:\n\n    {command}")

@@ -24,11 +24,12 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
 from scripts.experiment.load import experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
 from scripts.experiment.model_folder import description
-from scripts.experiment.settings.corpus import Dataset, OwnDataset, Split
+from scripts.experiment.settings.corpus import Dataset, Filter, OwnDataset, Split
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.shards import PackedRows
+from scripts.sources.providers.git_process import run_git
 from scripts.sources.tables.source import Source
 from scripts.sources.tables.sources_table import sources_of
 from scripts.tokens.packing.mixing import most_rows, validation_rows
@@ -58,29 +59,50 @@ def bytes_of(path: Path) -> int:
     return 0
 
 
-def raw_bytes(sources: list[Source]) -> tuple[float, int]:
-    """(bytes of all sources, how many of them are known): those not fetched yet count as the mean of the others."""
+def committed_bytes(source: Source, filters: Filter) -> int:
+    """Bytes of the files of a repository on this machine that the filter reads, at the pinned commit; 0 where it is not
+    here, or has no such commit."""
+    folder = Path(source.location)
+    if not folder.is_dir():
+        return 0
+    inner = folder / ".git"
+    listed = run_git(inner if inner.is_dir() else folder, "ls-tree", "-r", "-l", "-z", source.pin)
+    size = 0
+    for entry in listed.stdout.split("\0"):
+        facts, _, path = entry.partition("\t")
+        length = facts.rpartition(" ")[2]
+        folders = {part.lower() for part in path.split("/")[:-1]}
+        known = filters.language_by_ending.get(Path(path).suffix.lower())
+        if known and length.isdigit() and int(length) < filters.max_bytes and not folders & filters.unread_folders:
+            size += int(length)
+    return size
+
+
+def kept_bytes(sources: list[Source], filters: Filter) -> tuple[float, int]:
+    """(bytes of text that all sources give, how many of them are known): the others count as the mean of those."""
     known = []
     for source in sources:
         manifest = raw_manifest(source.raw_name)
-        if manifest.is_file():
-            known.append(read_json(manifest)["bytes"])
-        elif source.kind == "path" and (size := bytes_of(Path(source.location))):
+        if source.kind == "git" and (size := committed_bytes(source, filters)):
             known.append(size)
+        elif manifest.is_file():
+            known.append(KEPT_OF_RAW * read_json(manifest)["bytes"])
+        elif source.kind == "path" and (size := bytes_of(Path(source.location))):
+            known.append(KEPT_OF_RAW * size)
     if known:
         return (sum(known) / len(known) * len(sources), len(known))
     return (0, 0)
 
 
-def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str] | None:
+def estimated_bytes(dataset: Dataset, sources: list[Source], filters: Filter) -> tuple[float, str] | None:
     """(bytes of text, what the estimate rests on) of a dataset that is not there yet; None where nothing is known."""
     if dataset.kind in ("code", "instruct"):
-        size, known = raw_bytes(sources)
+        used = [source for source in sources if not dataset.sources or source.name in dataset.sources]
+        size, known = kept_bytes(used, filters)
         if not known:
             return None
-        if known < len(sources):
-            return KEPT_OF_RAW * size, f"estimated from the sizes of {known} of {len(sources)} sources"
-        return KEPT_OF_RAW * size, f"estimated from the sizes of {known} sources"
+        of = f" of {len(used)}" if known < len(used) else ""
+        return size, f"estimated from the sizes of {known}{of} sources"
     path = Path(dataset.path) if dataset.path else None
     size = bytes_of(path) if path else 0
     if not size:
@@ -136,7 +158,7 @@ def split_of(experiment: Experiment, name: str) -> Split | OwnDataset:
 def dataset_rows(experiment: Experiment, sources: list[Source], name: str, length: int) -> Rows:
     """The estimated rows of a dataset at a length."""
     dataset = experiment.corpus.compose[name]
-    estimate = estimated_bytes(dataset, sources)
+    estimate = estimated_bytes(dataset, sources, experiment.corpus.filter)
     if estimate is None:
         return Rows(None, None, "unknown: neither shards nor sources are here")
     size, source = estimate

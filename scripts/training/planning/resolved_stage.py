@@ -187,16 +187,20 @@ def resolve_auto(settings: Stage, parameters: int | None, rows: int | None) -> S
     """`settings` with numbers in place of `auto`, where the inputs are known; else the setting stays `auto`."""
     update = {}
     if settings.learning_rate == "auto" and parameters:
-        update["learning_rate"] = learning_rate(parameters)
+        update["learning_rate"] = learning_rate(parameters, settings.method)
     if settings.global_batch_size == "auto" and parameters and rows is not None:
         tokens = used_rows(settings, rows) * settings.sequence_length
         update["global_batch_size"] = global_batch_size(parameters, tokens, settings.sequence_length)
     return settings.model_copy(update=update)
 
 
-def learning_rate(parameters: int) -> float:
-    """5e-5 at 7e9 parameters, scaled with parameters^-0.25; to three digits."""
-    return float(f"{5e-5 * (parameters / 7e9) ** -0.25:.3g}")
+# at 7e9 parameters; that of adapters is QLoRA's (Dettmers et al. 2023)
+RATES = {"full": 5e-5, "lora": 2e-4}
+
+
+def learning_rate(parameters: int, method: str = "full") -> float:
+    """The method's rate at 7e9 parameters, scaled with parameters^-0.25; to three digits."""
+    return float(f"{RATES[method] * (parameters / 7e9) ** -0.25:.3g}")
 
 
 def global_batch_size(parameters: int, tokens: int, length: int) -> int:

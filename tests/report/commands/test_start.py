@@ -13,26 +13,36 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.report.commands.start import clones_below, start
+from scripts.report.commands import proposal
+from scripts.report.commands.clones import clones_below
+from scripts.report.commands.start import start
 from scripts.sources.tables.sources_table import read_sources
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch) -> Path:
-    """A checkout's settings, to which `start` may write."""
+    """A checkout's settings, to which `start` may write, on a machine whose speed is the same each time."""
     folder = tmp_path / "checkout"
-    shutil.copytree("config", folder / "config")
-    for name in ("profiles", "local", ".git"):
+    for name in ("config", "profiles"):
+        shutil.copytree(name, folder / name)
+    for name in ("local", ".git"):
         (folder / name).symlink_to(Path(name).absolute())
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(proposal, "cpu_tflops", lambda precision: 0.05)
+    monkeypatch.setattr("scripts.report.commands.start.own_gpus", list)
     return folder
+
+
+def code(number: int) -> str:
+    """A text that no filter drops, and no other one resembles."""
+    return "".join(f"value_{number}_{line} = compute(first_{line}, second_{number})\n" for line in range(12))
 
 
 def repository(folder: Path, files: int, suffix: str = ".py") -> Path:
     """A repository with one commit."""
     folder.mkdir(parents=True)
     for number in range(files):
-        (folder / f"file{number}{suffix}").write_text(f"value = {number}\n")
+        (folder / f"file{number}{suffix}").write_text(code(number))
     commit(folder)
     return folder
 
@@ -65,16 +75,19 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     )
     mirror = tmp_path / "mine/deep/er/three.git"
     subprocess.run(["git", "clone", "--quiet", "--mirror", tmp_path / "elsewhere/two", mirror], check=True)
-    start(tmp_path / "mine", "local")
+    start(tmp_path / "mine", "profiles/local")
     view = loaded("mine")
     assert view.experiment.corpus.compose["own"].sources == ["three", "one", "two"]
     assert view.sources["two"].language == "go" and view.sources["networkx"].kind == "sdist"
     assert set(view.experiment.corpus.filter.languages) == {"go", "python"}
     assert list(view.stages) == ["own", "control"] and view.experiment.results == "results/mine"
     assert view.experiment.evaluation.perplexity.retrieval.datasets == ["own"]
-    assert len(Path("config/mine.yaml").read_text().splitlines()) <= 30
+    assert len(Path("config/mine.yaml").read_text().splitlines()) <= 60
+    gates = [gate.name for gate in view.experiment.evaluation.gate.gates]
+    assert gates == ["fine-tuning helps on own code", "fine-tuning harms no other code"]
     said = capsys.readouterr().out
     assert " of 100 files are held out" in said and "warning" not in said
+    assert "stage own reads" in said and "stagecraft try own --experiment mine" in said
     assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
 
 
@@ -83,12 +96,15 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
 )
 def test_a_stage_computes_in_what_the_processor_does(tmp_path, monkeypatch, flags, precision):
     repository(tmp_path / "one", 40)
-    turns = [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "so"}]
-    (tmp_path / "chats.jsonl").write_text(json.dumps({"messages": turns}) + "\n")
+    turns = [
+        [{"role": "user", "content": f"why {n}?"}, {"role": "assistant", "content": "so " * 400}] for n in range(20)
+    ]
+    lines = [json.dumps({"messages": messages}) for messages in turns]
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines))
     read = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda path, **how: flags if path.name == "cpuinfo" else read(path, **how))
-    start(tmp_path / "one", "local")
-    start(tmp_path / "chats.jsonl", "local")
+    start(tmp_path / "one", "profiles/local")
+    start(tmp_path / "chats.jsonl", "profiles/local")
     assert [loaded(name).stages[stage].precision for name, stage in (("one", "own"), ("chats", "chat"))] == [
         precision
     ] * 2
@@ -97,7 +113,7 @@ def test_a_stage_computes_in_what_the_processor_does(tmp_path, monkeypatch, flag
 def test_clones_of_equal_names_are_numbered_and_the_other_code_keeps_its_own(tmp_path):
     for name in ("a/tool", "b/tool", "networkx"):
         repository(tmp_path / "config" / name, 15)
-    start(tmp_path / "config", "local")  # no experiment `config`, which is the default
+    start(tmp_path / "config", "profiles/local")  # no experiment `config`, which is the default
     view = loaded("mine")
     assert view.experiment.corpus.compose["own"].sources == ["tool", "tool-2", "networkx-2"]
     assert view.sources["networkx"].kind == "sdist"
@@ -108,11 +124,11 @@ def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
         folder = tmp_path / "mine" / name
         folder.mkdir(parents=True)
         for number in range(20):
-            (folder / f"file{number}{ending}").write_text(f"int value{number};\n")
-            (folder / f"file{number}.h").write_text(f"extern int value{number};\n")
-            (folder / f"more{number}.h").write_text(f"extern int more{number};\n")
+            (folder / f"file{number}{ending}").write_text(code(number))
+            (folder / f"file{number}.h").write_text("class A {};\n" * (ending == ".cpp") + code(number + 100))
+            (folder / f"more{number}.h").write_text("class B {};\n" * (ending == ".cpp") + code(number + 200))
         commit(folder)
-    start(tmp_path / "mine", "local")
+    start(tmp_path / "mine", "profiles/local")
     view = loaded("mine")
     found = {name: view.sources[name].language for name in ("plain", "plus", "headers")}
     assert found == {"plain": "c", "plus": "cpp", "headers": "c"}
@@ -120,23 +136,23 @@ def test_headers_count_for_the_language_of_the_files_beside_them(tmp_path):
 
 
 def test_few_files_are_warned_of_and_too_few_refused(tmp_path, capsys):
-    start(repository(tmp_path / "small", 36), "local")
+    start(repository(tmp_path / "small", 36), "profiles/local")
     assert "warning: fewer than 12 held-out files tell little; add repositories" in capsys.readouterr().out
     with pytest.raises(UserError, match="tiny: files of code: 3; at least 30 are needed to train and to hold some out"):
-        start(repository(tmp_path / "tiny", 3), "local")
+        start(repository(tmp_path / "tiny", 3), "profiles/local")
     assert not Path("config/tiny.yaml").exists() and not Path("config/tiny.tsv").exists()
 
 
 def test_what_is_no_repository_or_has_no_commit_is_one_line(tmp_path):
     (tmp_path / "plain").mkdir()
     with pytest.raises(UserError, match="plain: no git repository in it; give a clone"):
-        start(tmp_path / "plain", "local")
+        start(tmp_path / "plain", "profiles/local")
     for given in (tmp_path / "nowhere", Path("/dev/null")):
         with pytest.raises(UserError, match=f"{given}: no such file or folder"):
-            start(given, "local")
+            start(given, "profiles/local")
     subprocess.run(["git", "init", "--quiet", tmp_path / "empty"], check=True)
     with pytest.raises(UserError, match="empty: no commit to pin: it has no commit yet"):
-        start(tmp_path / "empty", "local")
+        start(tmp_path / "empty", "profiles/local")
 
 
 def test_of_several_clones_those_that_cannot_be_read_are_left_out_and_named(tmp_path, capsys):
@@ -146,7 +162,7 @@ def test_of_several_clones_those_that_cannot_be_read_are_left_out_and_named(tmp_
     shutil.rmtree(other / ".git")
     subprocess.run(["git", "init", "--quiet", "--object-format=sha256", other], check=True)
     commit(other)
-    start(tmp_path / "mine", "local")
+    start(tmp_path / "mine", "profiles/local")
     assert loaded("mine").experiment.corpus.compose["own"].sources == ["good"]
     left_out = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: left out: ")]
     assert len(left_out) == 2 and "mine/empty: no commit to pin: it has no commit yet, or" in left_out[0]
@@ -160,7 +176,7 @@ def test_a_partial_clone_is_named_as_such(tmp_path):
     url = f"file://{origin}"
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", "--filter=blob:none", url, partial], check=True)
     with pytest.raises(UserError, match="partial: no commit to pin: it is a partial clone; clone it whole"):
-        start(partial, "local")
+        start(partial, "profiles/local")
 
 
 def test_a_clone_within_a_clone_and_a_link_are_not_taken(tmp_path):
@@ -182,13 +198,13 @@ def test_chats_become_an_experiment_of_their_own(tmp_path, capsys, in_folder):
     lines = [json.dumps({"messages": messages}) for messages in turns]
     chats.write_text("\n".join([*lines, lines[0], "{}"]) + "\n")
     given = chats.parent if in_folder else chats
-    start(given, "local")
+    start(given, "profiles/local")
     view = loaded("support")
     assert list(view.experiment.corpus.compose) == ["chats"] and view.experiment.sources is None
     assert view.experiment.training.train["chat"].origin == "base"
     assert "qa" in view.suites and "completion" not in view.suites
     said = capsys.readouterr().out
-    assert said.startswith(f"{given}: 130 chats, left out: 1 duplicate, 1 no_messages\n")
+    assert f"{given}: 130 chats, left out: 1 duplicate, 1 no_messages\n" in said
     assert "about 13 of them are held out" in said and "warning: fewer" not in said
 
 
@@ -204,12 +220,157 @@ def test_a_file_without_chats_is_one_line_and_nothing_is_written(tmp_path, conte
     chats = tmp_path / "support.jsonl"
     chats.write_text(content)
     with pytest.raises(UserError, match=says):
-        start(chats, "local")
+        start(chats, "profiles/local")
     assert not Path("config/support.yaml").exists()
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path):
     Path("config/mine.yaml").write_text("experiment: mine\n")
-    with pytest.raises(UserError, match=r"config/mine.yaml: already there; remove or rename it first"):
-        start(repository(tmp_path / "mine", 40), "local")
+    with pytest.raises(UserError, match=r"config/mine.yaml: already there; --update moves it"):
+        start(repository(tmp_path / "mine", 40), "profiles/local")
     assert Path("config/mine.yaml").read_text() == "experiment: mine\n"
+
+
+@pytest.fixture
+def base(tmp_path) -> Path:
+    """A folder with no more of a Qwen2.5-Coder-7B than config.json and a tokenizer with its FIM tokens."""
+    shape = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28}
+    shape |= {"num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 32768}
+    config = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "tie_word_embeddings": False, **shape}
+    folder = tmp_path / "coder"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    tokens = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
+    added = [{"id": 300 + number, "content": token, "special": True} for number, token in enumerate(tokens)]
+    model = {"type": "BPE", "vocab": {chr(number): number for number in range(256)}, "merges": []}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": model, "added_tokens": added}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>"}))
+    return folder
+
+
+@pytest.mark.parametrize(("profile", "processes"), [("a40", 8), ("a40-dual", 2), ("a800", 4), ("rtx4090", 4)])
+def test_a_base_of_7b_gets_numbers_of_the_profile_s_machine(tmp_path, base, capsys, profile, processes):
+    repository(tmp_path / "mine", 400)
+    start(tmp_path / "mine", f"profiles/{profile}", str(base), "8h", test=None)
+    view = loaded("mine")
+    own = view.stages["own"]
+    assert own.precision == "bf16" and own.global_batch_size % processes == 0 and own.sequence_length == 4096
+    assert own.learning_rate == "auto" and own.epochs == 1 and view.experiment.corpus.compose["own"].fim_rate == 0.5
+    assert view.experiment.training.base.model == str(base) and view.experiment.training.base.package is None
+    assert view.experiment.evaluation.perplexity.documents["own"] == 200 and view.shape.hidden_size == 3584
+    said = capsys.readouterr().out
+    assert "error" not in said and ", once, about " in said
+    assert f"snakemake --profile {profile} results/mine/eval.json --configfile config/mine.yaml" in said
+
+
+def test_without_a_profile_one_card_gets_a_machine_file_and_a_method_that_fits(tmp_path, base, capsys, monkeypatch):
+    monkeypatch.setattr("scripts.report.commands.start.own_gpus", lambda: [("NVIDIA GeForce RTX 3090", 24.0)])
+    repository(tmp_path / "mine", 100)
+    start(tmp_path / "mine", None, str(base))
+    machine = read_yaml(Path("config/machines/here.yaml"))
+    assert machine["gpus"] == 1 and machine["gpu_memory_gib"] == 23.5 and machine["gpu_tflops"] == 71
+    assert loaded("mine").stages["own"].method == "lora"
+    said = capsys.readouterr().out
+    assert "snakemake --profile here results/mine/eval.json" in said and "error" not in said
+    start(tmp_path / "mine", "profiles/local", name="other")
+    assert (
+        "note: this host has 1 GPUs (NVIDIA GeForce RTX 3090), which profile local does not use"
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"base": "nowhere/at/all"}, "--base nowhere/at/all: no such folder or .gguf file, and no name on the hub"),
+        ({"base": "llm-x==1"}, "--base llm-x==1: a package needs `package`, `sha256` and `file` in the experiment"),
+        ({"base": "Qwen/Qwen2.5-Coder-7B"}, "cannot be reached"),
+        ({"hours": "soon"}, "--time soon: a number and a unit, as 30m, 8h or 2d"),
+        ({"hours": "1s"}, "--time: too short for one step of 1,024 tokens"),
+        ({"test": "nowhere"}, "--test nowhere: no such file or folder; give one in a clone, or a pattern"),
+    ],
+)
+def test_what_cannot_be_started_is_one_line_and_nothing_is_written(tmp_path, monkeypatch, arguments, says):
+    from huggingface_hub import HfApi
+
+    def unreachable(*arguments, **named):
+        raise ConnectionError
+
+    monkeypatch.setattr(HfApi, "model_info", unreachable)
+    repository(tmp_path / "mine", 60)
+    with pytest.raises(UserError) as error:
+        start(tmp_path / "mine", "profiles/local", **arguments)
+    assert says in str(error.value) and "\n" not in str(error.value)
+    assert not Path("config/mine.yaml").exists() and not Path("config/mine.tsv").exists()
+
+
+def test_of_an_unknown_architecture_nothing_is_written(tmp_path, base):
+    (base / "config.json").write_text('{"model_type": "mamba", "hidden_size": 64}')
+    with pytest.raises(UserError, match="of an architecture that stagecraft cannot plan for"):
+        start(repository(tmp_path / "mine", 60), "profiles/local", str(base))
+
+
+def test_a_folder_of_a_clone_or_a_pattern_is_held_out(tmp_path):
+    one = repository(tmp_path / "mine/one", 40)
+    (one / "new").mkdir()
+    shutil.copy(one / "file1.py", one / "new")
+    commit(one)
+    for name, test, expected in (
+        ("a", one / "new", ["one/new/*"]),
+        ("b", "tests/*", ["tests/*"]),
+        ("c", one, ["one/*"]),
+    ):
+        start(tmp_path / "mine", "profiles/local", name=name, test=str(test))
+        assert loaded(name).experiment.corpus.split.hold_out == expected
+
+
+def test_an_update_moves_to_the_newest_commits_and_adds_clones(tmp_path, capsys):
+    one = repository(tmp_path / "mine/one", 40)
+    start(tmp_path / "mine", "profiles/local")
+    before = loaded("mine").sources["one"].pin
+    (one / "more.py").write_text(code(99))
+    commit(one)
+    repository(tmp_path / "mine/two", 20, ".go")
+    start(tmp_path / "mine", "profiles/local", newer=True)
+    view = loaded("mine")
+    assert view.sources["one"].pin != before and view.experiment.corpus.compose["own"].sources == ["one", "two"]
+    assert set(view.experiment.corpus.filter.languages) == {"go", "python"}
+    assert "two: added" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"--update: no config/none\.yaml"):
+        start(tmp_path / "mine", "profiles/local", name="none", newer=True)
+
+
+def test_what_the_filter_drops_converts_and_what_is_not_used_is_said(tmp_path, capsys):
+    mine = tmp_path / "mine"
+    repository(mine / "plain", 40)
+    chinese = mine / "chinese"
+    chinese.mkdir()
+    for number in range(40):
+        text = f"# 这是第{number}个文件，用来计算数值，并返回结果给调用者\n" * 8 + code(number + 500)
+        (chinese / f"file{number}.py").write_bytes(text.encode("gbk"))
+    for number in range(200):
+        (chinese / "node_modules").mkdir(exist_ok=True)
+        (chinese / f"node_modules/x{number}.js").write_text(code(number))
+    commit(chinese)
+    (mine / "plain/file0.py").write_text("changed = True\n")
+    (mine / "without/src").mkdir(parents=True)
+    (mine / "link").symlink_to(mine / "plain")
+    start(mine, "profiles/local")
+    view, said = loaded("mine"), capsys.readouterr().out
+    assert view.experiment.corpus.filter.encodings == ["gbk"] and view.experiment.corpus.filter.languages == ["python"]
+    assert "of 80 files are held out" in said and "converted 40 gbk" in said and "200 folder" in said
+    assert "1 files with changes that are not committed, as file0.py: not used" in said
+    assert f"not used: {mine}/without: no git repository in it" in said
+    assert f"not used: {mine}/link: a symbolic link" in said
+
+
+def test_questions_and_answers_are_read_by_columns_and_a_test_file_is_held_out(tmp_path, capsys):
+    rows = [json.dumps({"question": f"what is {number}?", "answer": "a number " * 40}) for number in range(40)]
+    (tmp_path / "faq.jsonl").write_text("\n".join(rows[:30]))
+    (tmp_path / "test.jsonl").write_text("\n".join(rows[30:]))
+    start(tmp_path / "faq.jsonl", "profiles/local", test=str(tmp_path / "test.jsonl"))
+    chats = loaded("faq").experiment.corpus.compose["chats"]
+    assert chats.columns == {"prompt": "question", "completion": "answer"} and chats.test_path.endswith("test.jsonl")
+    (tmp_path / "one.jsonl").write_text(rows[0])
+    with pytest.raises(UserError, match="1 chats leave none to score; add chats, or name a file of others by --test"):
+        start(tmp_path / "one.jsonl", "profiles/local")

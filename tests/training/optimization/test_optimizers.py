@@ -83,7 +83,6 @@ CONTRADICTIONS = [
     ({"decay_share": 0.1}, "decay_share: only with `scheduler: warmup-stable-decay`"),
     ({"optimizer": "muon", "max_grad_norm": 1.0}, "max_grad_norm: not with `optimizer: muon`"),
     ({"optimizer": "muon", "method": "lora"}, "optimizer: muon trains whole matrices"),
-    ({"learning_rate": "auto", "method": "lora"}, "learning_rate: `auto` is for `method: full`"),
     ({"scheduler": "warmup-stable-decay", "warmup_steps": 0.9}, "scheduler: warm-up and decay together are longer"),
     ({"learning_rate": "fast"}, "learning_rate: must be a number or `auto`, not 'fast'"),
     ({"trainable": "some"}, "trainable: must be one of all, no_rope_layers or a list, not 'some'"),
