@@ -6,7 +6,6 @@
 A verb imports what it needs when it runs, for fast help and completion. Paths are read from where the user stands.
 """
 
-import difflib
 import os
 import sys
 from pathlib import Path
@@ -14,11 +13,10 @@ from typing import Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
+from scripts.cli_options import ROOT, Experiment, File, Folder, Profile, Several, from_root, suggestion
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 
-ROOT = Path(__file__).parents[1]
-EXPERIMENTS = ("config/experiments", "config")  # where an experiment's bare name is looked up
 HELP = """Raw code repositories to an evaluated code model.
 
 The run itself is Snakemake's: `snakemake --profile a40 results/eval.json`. These verbs are for before, during and after
@@ -26,78 +24,6 @@ it, from any folder of the checkout. `stagecraft VERB --help` shows an example o
 
 app = App("stagecraft", help=HELP, help_format="plaintext", version_flags=[])
 app.register_install_completion_command(help="Install the completion of verbs, options, profiles and experiments.")
-
-
-# --- options that verbs share -----------------------------------------------------------------------------------
-
-
-def from_root(path: str) -> str:
-    """A path that was given from the current folder, as it is written in the checkout's root."""
-    if Path.cwd() == ROOT or Path(path).is_absolute():
-        return path
-    return os.path.relpath(path, ROOT)
-
-
-def profiles() -> list[str]:
-    """The names of the profiles that experiments can run on."""
-    return sorted(path.parent.name for path in ROOT.glob("profiles/*/config.yaml") if path.parent.name != "default")
-
-
-def experiments() -> list[str]:
-    """The names by which experiment files can be called."""
-    names = set()
-    for folder in EXPERIMENTS:
-        names.update(path.stem for path in ROOT.glob(f"{folder}/*.yaml"))
-    return sorted(names)
-
-
-def suggestion(word: str, known: list[str]) -> str:
-    """What an error adds about a word that is none of the known ones."""
-    close = difflib.get_close_matches(word, known, 1)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"known: {', '.join(known)}"
-
-
-def find_profile(word: str) -> str:
-    """The folder of a profile that was given as its name or as a folder."""
-    for folder in (from_root(word), word, f"profiles/{word}"):
-        if (ROOT / folder / "config.yaml").is_file():
-            return folder
-    raise UserError(f"--profile {word}: no such profile; {suggestion(word, profiles())}")
-
-
-def find_experiment(word: str) -> Path:
-    """The experiment file that was given as a file or by its bare name."""
-    if Path(word).is_file():
-        return Path(from_root(word))
-    name = word.removesuffix(".yaml")
-    for folder in EXPERIMENTS:
-        path = Path(folder, f"{name}.yaml")
-        if (ROOT / path).is_file():
-            return path
-    raise UserError(f"--experiment {word}: no such file; {suggestion(Path(name).name, experiments())}")
-
-
-Folder = File = Annotated[Path, Parameter(converter=lambda _, tokens: Path(from_root(tokens[0].value)))]
-Several = Parameter(consume_multiple=True, negative=())
-Profile = Annotated[
-    str,
-    Parameter(
-        converter=lambda _, tokens: find_profile(tokens[0].value),
-        completer=lambda _: profiles(),
-        help="The profile of the run: a name in profiles/, or a folder.",
-    ),
-]
-Experiment = Annotated[
-    Path | None,
-    Parameter(
-        converter=lambda _, tokens: find_experiment(tokens[0].value),
-        completer=lambda _: experiments(),
-        help="The experiment: a file, or its name in config/experiments or config. Without it the profile's own.",
-        show_default=False,
-    ),
-]
 
 
 # --- the verbs, in the order of their help ----------------------------------------------------------------------
@@ -276,9 +202,7 @@ def start(
     test: str | None = None,
     update: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Write an experiment for a folder of clones or a file of chats, and print its plan and the command that runs it.
-
-    It asks: retrieve from this code, fine-tune on it, both, or neither? For example:
+    """Write an experiment for a folder of clones or a file of chats, and print its plan and next command. For example:
 
         stagecraft start ~/repositories
         stagecraft start ~/repositories --base Qwen/Qwen2.5-Coder-7B --profile a40 --time 8h

@@ -54,6 +54,7 @@ from scripts.licences.recognition import header_licence, tagged_licence
 WORDS = 10  # of a sequence that a document must not share with a problem of a benchmark
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
 LITTLE = 0.05  # of a source's bytes; a warning says if less is kept
+NOTEBOOK = 1 << 25  # bytes of a notebook that are read, pictures included
 LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show
 
 
@@ -85,7 +86,7 @@ def accept(
 
     Args:
         language: that of the file's extension; None if the extension is not configured.
-        content: None if the file has `settings.max_bytes` bytes or more.
+        content: None if the file is larger than what is read.
 
     Raises:
         Dropped: a filter rejects the file.
@@ -93,12 +94,15 @@ def accept(
     if language is None:
         raise Dropped("extension", extension_of(path))
     check_path(path, settings.unread_folders)
-    if content is None:
+    notebook = language == "jupyter"  # whose pictures and outputs do not count
+    if content is None or (size >= settings.max_bytes and not notebook):
         raise Dropped("size", f"{size} bytes")
     raw, text, encoding = decode_or_convert(bytes(content), settings.encodings)
-    if language == "jupyter":
+    if notebook:
         text = code_cells(text)
         raw = text.encode()
+        if len(raw) >= settings.max_bytes:
+            raise Dropped("size", f"{len(raw)} bytes of code")
     check_characters(raw, text)
     check_quality(raw, text, settings)
     return raw, text, encoding
@@ -207,7 +211,10 @@ def filter_archive(
     folders, licences = FolderLicences.of(archive), Counter()
     waiting, waiting_bytes = [], 0
     progress = Progress(f"filter {source}", "files", manifest["files"])
-    for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
+    limit = settings.max_bytes
+    if "jupyter" in settings.read_languages():
+        limit = max(limit, NOTEBOOK)
+    for path, size, content in members(archive, manifest["sha256"], limit):
         language = language_of(path, content, settings)
         try:
             attribute = folders.declared.attribute(path)
@@ -242,6 +249,19 @@ def filter_archive(
         names = manifest.get("skipped_names", {}).get(fault, [])
         for name in [*names, *[""] * (count - len(names))]:  # the manifest counts all, but names only the first
             result.drop(name, source, language_of(name, None, settings), "odd_member", fault)
+
+
+def check_kept(source: str, result: FilterWriter) -> None:
+    """Check that something of a source is kept. Raises UserError: nothing is, though it has files."""
+    if result.dropped and not result.kept:
+        counts = Counter()
+        for (_, reason), count in result.dropped.items():
+            counts[reason] += count
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common(3))
+        raise UserError(
+            f"source {source}: none of its {counts.total():,} files is kept ({reasons}); change corpus.filter, as"
+            " `languages` or `encodings`, or take it out of the sources table"
+        )
 
 
 def warn_of_little(source: str, result: FilterWriter) -> None:
@@ -299,6 +319,8 @@ def filter_shard(
         def write_documents(member: Member = member, folder: Path = folder) -> None:
             with funnel(folder) as result:
                 filter_archive(member.archive, member.name, settings, result, benchmarks, member.licence)
+                if not shard:  # of so many sources a shard holds some are empty, and only named
+                    check_kept(member.name, result)
                 warn_of_little(member.name, result)
 
         try:

@@ -40,18 +40,16 @@ def check_datasets(experiment: Experiment, name: str) -> None:
 
 
 def check_grammars(experiment: Experiment, name: str) -> None:
-    """Check that chats and tasks, which are made of files of languages with a grammar alone, have some."""
+    """Check that chats, which are made of files of languages with a grammar alone, have some."""
     corpus = experiment.corpus
     read = corpus.filter.read_languages()
     if read & syntaxes().keys():
         return
-    needed = {f"corpus.compose.{dataset}": settings.kind == "instruct" for dataset, settings in corpus.compose.items()}
-    needed["evaluation.completion"] = experiment.evaluation.completion
-    keys = [key for key, used in needed.items() if used]
-    if keys:
+    datasets = [dataset for dataset, settings in corpus.compose.items() if settings.kind == "instruct"]
+    if datasets:
         raise UserError(
-            f"{name}: {keys[0]}: needs a grammar, and there is none of {', '.join(sorted(read))}, which corpus.filter"
-            f" names; there are those of {', '.join(syntaxes())}"
+            f"{name}: corpus.compose.{datasets[0]}: needs a grammar, and there is none of"
+            f" {', '.join(sorted(read))}, which corpus.filter names; there are those of {', '.join(syntaxes())}"
         )
 
 

@@ -8,8 +8,9 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.evaluation.code_tasks.answers import Task
 from scripts.evaluation.completion_tasks import completion_tasks
-from scripts.evaluation.suites.completion import CompletionTasks
+from scripts.evaluation.suites.completion import CompletionTasks, figures
 
 
 def function(name: str, count: int = 3) -> str:
@@ -48,6 +49,34 @@ def datasets(tmp_path):
     method = "class B:\n" + "".join(f"    {line}\n" for line in function("trained").split("\n"))
     write(tmp_path / "code", test=held_out, train={"app/util.py": "limit = 3\n", "app/b.py": method})
     return tmp_path
+
+
+def test_of_a_language_without_a_grammar_there_are_lines_and_their_figures(tmp_path):
+    lines = [
+        "// Copyright 2026",
+        "import kotlin.math",
+        "",
+        "fun area(width: Int): Int {",
+        "    // the sides",
+        "    val a = 1",
+    ]
+    lines += [f"    val side_{number} = width * height({number})" for number in range(4)] + [
+        "    return side_0 + 1",
+        "}",
+    ]
+    examples = [{"id": "repo/A.kt", "language": "kotlin", "source": "repo", "text": "\n".join(lines) + "\n"}]
+    write(tmp_path / "code")
+    for split, rows in (("test", examples), ("train", [])):
+        write_jsonl(tmp_path / f"code/{split}.jsonl.zst", rows)
+    names = [f"{split}.jsonl.zst" for split in ("train", "validation", "test")]
+    write_manifest(tmp_path / "code", names, examples={"train": 0, "test": 1})
+    completion_tasks(tmp_path, ["code"], CompletionTasks(dataset="code"), tmp_path / "out")
+    tasks = [Task(**row) for row in tasks_in(tmp_path / "out")]
+    # `val a` is too short, comments, imports and what is not indented are left out, and sides are nearly copies
+    assert [(task.size, task.answer) for task in tasks] == [("line", "return side_0 + 1")]
+    right, wrong = figures(tasks[0], ["return side_0 + 1"]), figures(tasks[0], ["return 'side_0' + none"])
+    assert right["completion_match"] == right["identifier_f1"] == 1 and right["not_blank"] == right["parses"] == 0
+    assert wrong["completion_match"] == 0 and wrong["identifier_f1"] == 0.5
 
 
 def tasks_in(folder):

@@ -4,7 +4,8 @@
     region_end("line", "python", "    ", "x = 1\\nreturn x")     # 5: where a generated continuation leaves the region
 
 A region is a run of whole lines: what stands before it ends with the indentation of its first line. `line` is a
-statement on a line of its own inside a function, `function` all statements of a function but its docstring.
+statement on a line of its own inside a function, `function` all statements of a function but its docstring. Where there
+is no grammar for a language, a `line` is an indented line that is no comment.
 
 What a model writes leaves a line at its line end. It leaves a body in Python before the first line that is
 indented less than its first one, in languages with braces before the one that closes it; braces in strings and comments
@@ -23,6 +24,7 @@ from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.syntax.grammars import statements, tree
 from scripts.evaluation.code_tasks.answers import Task
+from scripts.evaluation.code_tasks.places import COMMENT, left_out
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import split_file
 from scripts.languages import Completion, completions
@@ -66,11 +68,29 @@ def whole_lines(first: Node, last: Node, lines: list[str]) -> bool:
     return not start[: first.start_point.column].strip() and end[last.end_point.column :].strip() in (b"", b";")
 
 
+def lines_without_grammar(text: str) -> list[Region]:
+    """The lines of code of a file in any language, by their form: indented, no comment, and no part of a licence or an
+    import."""
+    lines, found = text.split("\n"), []
+    skipped = left_out(lines)
+    low, high = LINE_CHARACTERS
+    for row, line in enumerate(lines):
+        stripped = line.strip()
+        indented = line[:1] in (" ", "\t")
+        if indented and row not in skipped and low <= len(stripped) <= high and not COMMENT.match(stripped):
+            found.append(Region("line", row, row))
+    return found
+
+
 def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
-    """The regions of a file, each once; none if too much of it does not parse. `max_lines`: most lines of a function;
-    it has at least two."""
+    """The regions of a file, each once; none if too much of it does not parse. Of a language without a grammar they are
+    lines alone. `max_lines`: most lines of a function; it has at least two."""
+    if "\r" in text:
+        return []
+    if language not in completions():
+        return lines_without_grammar(text)
     root, lines, all_regions = tree(text, language), text.split("\n"), {}
-    if root is None or "\r" in text:
+    if root is None:
         return []
     for body, of_function in bodies(root, completions()[language]):
         body_statements = [node for node in statements(body, language, of_function) if not node.has_error]

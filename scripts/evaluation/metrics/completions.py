@@ -10,6 +10,7 @@ from scripts.corpus.syntax.grammars import error_bytes, grammar
 from scripts.evaluation.code_tasks.regions import code_lines
 from scripts.languages import completions
 
+QUOTED = re.compile(r"""(["'`])(?:\\.|(?!\1).)*\1""")
 IDENTIFIER = re.compile(r"\b[_a-zA-Z][_a-zA-Z0-9]*\b")
 
 
@@ -25,7 +26,9 @@ def edit_similarity(completion: str, answer: str) -> float:
 
 
 def identifiers(text: str, language: str) -> set[str]:
-    """The words of a text outside strings that are no keyword of the language."""
+    """The words of a text outside strings that are no keyword of the language; all words where it has no grammar."""
+    if language not in completions():
+        return set(IDENTIFIER.findall(QUOTED.sub("", text)))
     known, rules = grammar(language)[0].language, completions()[language]
     words = set(IDENTIFIER.findall(rules.strings.sub("", text)))
     return {word for word in words if word in rules.names_too or known.id_for_node_kind(word, False) is None}

@@ -40,6 +40,7 @@ from scripts.evaluation.suites import About
 from scripts.evaluation.suites.perplexity import share
 from scripts.experiment.settings.record import Record, check_name, to_dict
 from scripts.experiment.settings.suites import InPlace
+from scripts.languages import completions as languages
 
 PLACE = 6
 ABOUT = About(
@@ -139,7 +140,9 @@ def figures(task: Task, completions: list[str]) -> dict[str, float]:
     from scripts.evaluation.metrics.completions import completion_match, edit_similarity, identifier_f1, parses
 
     answer, language = task.answer, task.language
-    written = [text for text in completions if text.strip()]
+    written = []  # what can be parsed
+    if language in languages():
+        written = [text for text in completions if text.strip()]
     parsing = [parses(task.before, text, answer, task.after, language) for text in written]
     return {
         "completion_match": fmean(completion_match(text, answer) for text in completions),
@@ -189,13 +192,14 @@ def completion(model: Path, tasks: Path, settings: Settings, seed: int, out: Pat
         of_retrieval = figures(task, samples)
         item["retrieval"] = {"retrieved": task.retrieved, "written": samples, "figures": of_retrieval}
     sources = {}
-    for dataset in SIZES:
+    sizes = [size for size in SIZES if any(task.size == size for task in listed)]  # no functions without a grammar
+    for dataset in sizes:
         for source in sorted({item["source"] for item in items}):
             subset = [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]
             if subset:
                 sources.setdefault(source, {})[dataset] = summarize(SUITE, subset)
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
-    return write_scores("completion", SUITE, out, model, items, dict.fromkeys(SIZES, sha256_file(tasks)), **facts)
+    return write_scores("completion", SUITE, out, model, items, dict.fromkeys(sizes, sha256_file(tasks)), **facts)
 
 
 if __name__ == "__main__":

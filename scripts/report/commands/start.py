@@ -15,7 +15,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pynvml
 import yaml
 
 from scripts.common.errors import UserError
@@ -27,16 +26,15 @@ from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.corpus import ChatDataset
 from scripts.experiment.settings.machine import Machine
-from scripts.hosts.gpus import cards
 from scripts.report.commands.clones import Clone, clones_below, described, look_at
 from scripts.report.commands.proposal import DEFAULT, FoundBase, Proposal, found_base, hours_of, memory, propose
+from scripts.report.commands.this_host import chosen_profile
 from scripts.sources.tables.from_folder import location_of, number_equal_names, write_sources
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
 from scripts.training.planning.overview import BYTES_PER_TOKEN, machine_of, print_plans
 
 EXPERIMENTS = Path("config")
-HERE = "here"  # the profile and machine file that are written for this host's GPUs
 HELD_OUT, HELD_OUT_GPU = 24, 200  # files that are held out, where there are enough
 FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
@@ -44,58 +42,6 @@ MEMORY = 5 << 30  # bytes that the default experiment needs
 CHAT_SPLIT = {"validation": 0.05, "test": 0.1}
 # the names under which question and answer stand in people's files, beside those that are read anyway
 QUESTIONS, ANSWERS = ("question", "query", "problem", "user"), ("answer", "response", "solution", "assistant")
-# part of a card's name → dense bf16 of NVIDIA's data sheets (10^12 operations per second)
-TFLOPS = {
-    **{"H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "A800": 312, "A40": 149.7, "A10": 125, "A6000": 154.8},
-    **{"L40S": 362, "L4": 121, "RTX 4090": 165.2, "RTX 3090": 71, "RTX 4080": 97.5, "RTX 5090": 209.5},
-}
-USABLE = 0.98  # of a card's memory
-
-
-def own_gpus() -> list[tuple[str, float]]:
-    """(name, GiB) of this host's GPUs; none where there is no driver."""
-    try:
-        pynvml.nvmlInit()
-        found = [(card.name, card.memory_gib) for card in cards()]
-        pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return []
-    return found
-
-
-def profile_for(gpus: list[tuple[str, float]]) -> str:
-    """The profile `here`, with a machine file of this host's GPUs of the kind that has the most memory."""
-    name, gib = max(gpus, key=lambda gpu: gpu[1])
-    count = sum(gpu[0] == name for gpu in gpus)
-    machine: dict[str, Any] = {
-        **{"nodes": 1, "gpus": count, "gpu_kind": name, "gpu_memory_gib": round(gib * USABLE, 1)},
-        **{"host_memory_gib": round(memory() / 2**30 * USABLE), "micro_batch_size": "auto", "sharding": "auto"},
-    }
-    machine["gradient_checkpointing"] = True
-    tflops = next((value for part, value in TFLOPS.items() if part.lower() in name.lower()), None)
-    if tflops:
-        machine["gpu_tflops"] = tflops
-    resources = {"training_job": {"gpu": count}, "gpu_job": {"gpu": 1}}
-    profile = {"configfile": str(DEFAULT), "cores": "all", "resources": {"network": 2, "gpu": count}}
-    profile |= {"default-resources": {"machine": HERE}, "set-resources": resources}
-    made = f"# Made by `stagecraft start` for this host: {count} × {name}, {gib:.0f} GiB. Yours to change.\n"
-    for path, content in ((Path("config/machines", f"{HERE}.yaml"), machine), (Path("profiles", HERE), profile)):
-        file = path if path.suffix else path / "config.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists():
-            write(file, made + yaml.safe_dump(content, sort_keys=False))
-            print(f"written: {file} ({count} × {name}, {gib:.0f} GiB)")
-    return f"profiles/{HERE}"
-
-
-def chosen_profile(given: str | None) -> str:
-    """The profile that was given; else one for this host's GPUs, or `local` where it has none."""
-    gpus = own_gpus()
-    if given is None:
-        return profile_for(gpus) if gpus else "profiles/local"
-    if gpus and not load_machine(machine_of(given)).gpus:
-        print(f"note: this host has {len(gpus)} GPUs ({gpus[0][0]}), which profile {Path(given).name} does not use")
-    return given
 
 
 def in_yaml(header: str, settings: dict) -> str:

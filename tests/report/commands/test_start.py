@@ -29,7 +29,7 @@ def root(tmp_path, monkeypatch) -> Path:
         (folder / name).symlink_to(Path(name).absolute())
     monkeypatch.chdir(folder)
     monkeypatch.setattr(proposal, "cpu_tflops", lambda precision: 0.05)
-    monkeypatch.setattr("scripts.report.commands.start.own_gpus", list)
+    monkeypatch.setattr("scripts.report.commands.this_host.own_gpus", list)
     return folder
 
 
@@ -264,7 +264,7 @@ def test_a_base_of_7b_gets_numbers_of_the_profile_s_machine(tmp_path, base, caps
 
 
 def test_without_a_profile_one_card_gets_a_machine_file_and_a_method_that_fits(tmp_path, base, capsys, monkeypatch):
-    monkeypatch.setattr("scripts.report.commands.start.own_gpus", lambda: [("NVIDIA GeForce RTX 3090", 24.0)])
+    monkeypatch.setattr("scripts.report.commands.this_host.own_gpus", lambda: [("NVIDIA GeForce RTX 3090", 24.0)])
     repository(tmp_path / "mine", 100)
     start(tmp_path / "mine", None, str(base))
     machine = read_yaml(Path("config/machines/here.yaml"))
