@@ -1,6 +1,8 @@
 """Commits of untrusted git repositories, as they are committed: as a tar, one file, or compared with a working tree."""
 
 import logging
+import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -140,6 +142,52 @@ def newest(folder: Path, work: Path) -> str:
             why = "its object format is SHA-256, and only repositories with SHA-1 are read"
         raise UserError(f"{folder}: no commit to pin: {why}")
     return run_git(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").stdout.strip()
+
+
+COMMIT = re.compile("[0-9a-f]{40}")
+
+
+def written_head(folder: Path) -> str | None:
+    """The commit that the files of a whole clone with a working tree name as its newest, read without git; None where
+    they do not say it so, as in a worktree or with refs in a table."""
+    inner = folder / ".git"
+    if not (inner / "HEAD").is_file() or not (inner / "objects").is_dir() or is_partial(folder):
+        return None
+    if "objectformat" in (inner / "config").read_text(errors="replace").lower():
+        return None
+    head = (inner / "HEAD").read_text(errors="replace").strip()
+    name = head.removeprefix("ref: ")
+    if name != head:
+        head = ""
+        if re.fullmatch(r"refs/[\w./-]+", name) and ".." not in name and (inner / name).is_file():
+            head = (inner / name).read_text(errors="replace").strip()
+        elif (inner / "packed-refs").is_file():
+            for line in (inner / "packed-refs").read_text(errors="replace").splitlines():
+                if line.endswith(f" {name}"):
+                    head = line.partition(" ")[0]
+    return head if COMMIT.fullmatch(head) else None
+
+
+def quick_head(folder: Path, repository: Path) -> tuple[str, list[str]] | None:
+    """As `head_commit`, without copying the commit: its objects are read where they are. None where that fails.
+
+    Args:
+        repository: one that `empty_repository` made, with NO_FILTER; it can be used for one clone after the other.
+    """
+    commit = written_head(folder)
+    if commit is None:
+        return None
+    (repository / "objects/info").mkdir(exist_ok=True)
+    (repository / "objects/info/alternates").write_text(f"{(folder / '.git/objects').resolve()}\n")
+    (repository / "HEAD").write_text(f"{commit}\n")
+    tree, index = f"--work-tree={folder.resolve()}", folder / ".git/index"
+    if not index.is_file():
+        return None
+    shutil.copy2(index, repository / "index")  # by its times and its own git sees which files it need not read
+    told = run_git(repository, tree, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "-uall")
+    if told.returncode:
+        return None
+    return commit, [entry[3:] for entry in told.stdout.split("\0") if entry]
 
 
 def head_commit(folder: Path, work: Path) -> tuple[str, list[str]]:

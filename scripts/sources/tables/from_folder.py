@@ -9,20 +9,25 @@ reads repositories/{high,medium}/{Python,java,C++,...}/{repository}, the first a
 
 import hashlib
 import logging
+import os
 import re
 import tempfile
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count
 from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
+from scripts.common.progress import Progress
 from scripts.languages import names_by_alias, some_names
 from scripts.licences.expressions import UNKNOWN
 from scripts.licences.recognition import licence_of_file
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.members import UNPRINTABLE, Limits
-from scripts.sources.providers.git import head_commit, is_repository
+from scripts.sources.providers.git import NO_FILTER, head_commit, is_repository, quick_head
+from scripts.sources.providers.git_process import empty_repository
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import check_rows
 
@@ -39,15 +44,23 @@ def licence_of(repository: Path) -> str:
     return UNKNOWN
 
 
-def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:
+SCRATCH = threading.local()  # of each thread: an empty repository, used for one clone after the other
+
+
+def pin_of(repository: Path, scratch: Path) -> tuple[str, str]:
     """(kind, pin) of a repository on disk; `scratch` is a folder with room for its newest commit."""
     if not is_repository(repository):
         try:
             return "path", pack_folder(repository, None, Limits(), label=f"hash {repository}")["sha256"]
         except UserError as error:
             raise UserError(f"{repository}: {error}") from error
-    with tempfile.TemporaryDirectory(dir=scratch) as work:
-        commit, uncommitted = head_commit(repository, Path(work))
+    if getattr(SCRATCH, "folder", None) != scratch:
+        SCRATCH.folder, SCRATCH.repository = scratch, empty_repository(Path(tempfile.mkdtemp(dir=scratch)), NO_FILTER)
+    found = quick_head(repository, SCRATCH.repository)
+    if found is None:
+        with tempfile.TemporaryDirectory(dir=scratch) as work:
+            found = head_commit(repository, Path(work))
+    commit, uncommitted = found
     if uncommitted:
         files = f"{len(uncommitted)} files, as {uncommitted[0]!r}"
         logging.warning(f"{repository}: uncommitted changes are not part of the pinned commit: {files}")
@@ -59,12 +72,40 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir())
 
 
+def pinned_rows(
+    repositories: list[tuple[Path, str, str]], scratch: Path | None
+) -> tuple[list[dict[str, str]], list[str]]:
+    """(the rows, a line for each one left out) of (repository, language, priority), several read side by side."""
+    rows, left_out, progress = [], [], Progress("sources", "repositories", len(repositories))
+
+    def row_of(given: tuple[Path, str, str]) -> dict[str, str] | str:
+        repository, language, priority = given
+        try:
+            kind, pin = pin_of(repository, Path(work))
+        except UserError as error:  # as of a partial clone; the others have their rows
+            return str(error)
+        values = (kind, location_of(repository), pin, language, priority, licence_of(repository))
+        return dict(zip(COLUMNS, (name_of(repository), *values), strict=True))
+
+    with (
+        tempfile.TemporaryDirectory(dir=scratch) as work,
+        ThreadPoolExecutor(2 * len(os.sched_getaffinity(0))) as threads,  # which wait for git most of the time
+    ):
+        for row in progress.over(threads.map(row_of, repositories)):
+            if isinstance(row, str):
+                left_out.append(row)
+            else:
+                rows.append(row)
+    progress.end()
+    return rows, left_out
+
+
 def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     """The rows for a folder priority/language/repository; equal names get language and priority appended. Raises
     UserError: there is no repository in it that can be pinned."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    rows, left_out, languages = [], [], names_by_alias()
+    repositories, languages = [], names_by_alias()
     for priority_folder in folders_in(folder):
         priority = PRIORITY_OF_FOLDER.get(priority_folder.name.lower())
         if priority is None:
@@ -83,13 +124,8 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
                 if UNPRINTABLE.search(str(repository)):
                     logging.warning(f"{str(repository)!r}: left out, its name cannot be used in the table; rename it")
                     continue
-                try:
-                    kind, pin = pin_of(repository, scratch)
-                except UserError as error:  # as of a partial clone; the others have their rows
-                    left_out.append(str(error))
-                    continue
-                values = (kind, location_of(repository), pin, language, priority, licence_of(repository))
-                rows.append(dict(zip(COLUMNS, (name_of(repository), *values), strict=True)))
+                repositories.append((repository, language, priority))
+    rows, left_out = pinned_rows(repositories, scratch)
     if left_out and not rows:
         raise UserError("; ".join(left_out))
     for line in left_out:
