@@ -62,6 +62,8 @@ def mistakes(words: list[str]) -> str:
 
 
 if __name__ == "__main__":
+    if sys.platform != "linux":
+        sys.exit("error: stagecraft runs on Linux: on Windows use WSL 2, on a Mac a Linux machine or container")
     if Path("Snakefile").is_file() and Path("scripts/cli.py").is_file():
         sys.path.insert(0, str(Path.cwd()))
         line = mistakes(sys.argv[1:])

@@ -17,6 +17,8 @@ def checkout() -> Path | None:
 
 
 if __name__ == "__main__":
+    if sys.platform != "linux":
+        sys.exit("error: stagecraft runs on Linux: on Windows use WSL 2, on a Mac a Linux machine or container")
     root = checkout()
     if root is None:
         sys.exit("error: this folder is in no checkout of stagecraft: change into one first")
