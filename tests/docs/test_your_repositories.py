@@ -1,4 +1,4 @@
-"""The settings on the page "From the first answer to your model" are valid over the default, in both languages alike."""
+"""The settings on the page "From the first answer to your model" are valid, the same in both languages."""
 
 import re
 from pathlib import Path

@@ -68,8 +68,10 @@ class Machine(Record):
         " fits, by its plan.",
     )
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
-    gradient_checkpointing: bool = Field(
-        False, description="Recompute the activations of all layers in the backward pass instead of keeping them."
+    gradient_checkpointing: bool | Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        False,
+        description="Recompute activations in the backward pass instead of keeping them: of all layers (`true`), of so"
+        " many of the first ones, or of none. `auto`: for each stage of the fewest that fit, by its plan.",
     )
     liger: Literal["auto"] | bool = Field(
         "auto",
@@ -87,6 +89,12 @@ class Machine(Record):
         description="Environment variables for training, such as NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"
         " `NCCL_P2P_DISABLE`.",
     )
+
+    def recomputed(self, layers: int) -> int:
+        """How many of a model's layers are recomputed; with `auto`, before that is decided, all."""
+        if self.gradient_checkpointing in (True, "auto"):
+            return layers
+        return min(int(self.gradient_checkpointing), layers)
 
     @property
     def hardware(self) -> dict:

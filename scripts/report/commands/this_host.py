@@ -39,7 +39,7 @@ def machine_settings(name: str, gib: float, count: int) -> dict[str, Any]:
     """The machine file for `count` GPUs of this name and memory."""
     settings: dict[str, Any] = {"nodes": 1, "gpus": count, "gpu_kind": name, "gpu_memory_gib": round(gib * USABLE, 1)}
     settings["host_memory_gib"] = round(memory() / 2**30 * USABLE)
-    settings |= {"micro_batch_size": "auto", "sharding": "auto", "gradient_checkpointing": True}
+    settings |= {"micro_batch_size": "auto", "sharding": "auto", "gradient_checkpointing": "auto"}
     for part, tflops in TFLOPS.items():
         if part.lower() in name.lower():
             settings["gpu_tflops"] = tflops

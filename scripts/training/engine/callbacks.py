@@ -11,6 +11,7 @@ there. So give a time limit some minutes of warning, as long as a step, an evalu
 
 import datetime
 import importlib.util
+import logging
 import os
 import shutil
 import signal
@@ -23,11 +24,12 @@ from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.integrations import TensorBoardCallback, WandbCallback
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer import TRAINER_STATE_NAME
 
 from scripts.common.errors import MachineFault, UserError
 from scripts.common.files import write_json
-from scripts.experiment.settings.machine import Monitoring
+from scripts.experiment.settings.machine import Machine, Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.checkpoint_folders import (
@@ -300,6 +302,42 @@ def exit_all_ranks(args, line: str, kind: type[UserError] = UserError) -> None:
     raise SystemExit(1)
 
 
+class RecomputedLayers(TrainerCallback):
+    """Recomputes the first layers alone, where the machine file says how many: the trainer has it switched on for all
+    when training begins."""
+
+    def __init__(self, machine: Machine):
+        self.count = None
+        if type(machine.gradient_checkpointing) is int:
+            self.count = machine.gradient_checkpointing
+
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
+        layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+        for number, layer in enumerate(layers):
+            if self.count is not None and number >= self.count:
+                layer.gradient_checkpointing = False
+
+
+class FreeMemory(TrainerCallback):
+    """Says once, after some steps, that much of the GPU stays free. It is not asked on a CPU."""
+
+    AFTER, SHARE = 3, 0.15  # steps, and share of the card
+
+    def __init__(self, first_step: int, machine: Machine):
+        self.at, self.machine = first_step + self.AFTER, machine
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step != self.at or not self.machine.gpus:
+            return
+        gib = torch.cuda.get_device_properties(args.device).total_memory / 2**30
+        peak = torch.cuda.max_memory_reserved(args.device) / 2**30
+        if peak < (1 - self.SHARE) * gib:
+            logging.info(
+                f"memory: {peak:.1f} of {gib:.1f} GiB were needed; with `micro_batch_size: auto` and"
+                " `gradient_checkpointing: auto` in the machine file the plan uses what is free"
+            )
+
+
 def add_callbacks(
     trainer: StageTrainer,
     stage: ResolvedStage,
@@ -322,6 +360,8 @@ def add_callbacks(
     callbacks: list[TrainerCallback] = [
         # checks that end a stage which would train something else than configured
         ShardingCheck(trainer, machine),
+        RecomputedLayers(machine),
+        FreeMemory(first_step, machine),
         *([optimizer_check] if optimizer_check else []),
         # figures that are added to the logs, then all that writes the logs
         Throughput(tokens_per_step, settings.sequence_length, bf16=settings.precision == "bf16"),

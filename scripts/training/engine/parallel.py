@@ -95,7 +95,7 @@ def sharding_arguments(machine: Machine) -> dict:
     """The TrainingArguments that follow from the machine alone."""
     fsdp2, cpu = machine.sharding == "fsdp2", machine.gpus == 0
     distributed = "WORLD_SIZE" in os.environ
-    recomputed = machine.gradient_checkpointing
+    recomputed = bool(machine.gradient_checkpointing)  # of how many layers RecomputedLayers says
     return {
         "use_cpu": cpu,
         "ddp_backend": "gloo" if cpu and distributed else None,

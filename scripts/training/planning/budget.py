@@ -41,6 +41,7 @@ class Pass:
     """All that determines the memory of one pass.
 
     Attributes:
+        recomputed: how many of the layers, the first ones, keep their input alone.
         flash: whether the kernel takes documents' offsets, not a mask.
         chunked: whether the loss is computed in chunks of tokens (scripts/training/model/chunked_loss.py).
         autocast: whether it computes in bf16 on weights of float32.
@@ -50,7 +51,7 @@ class Pass:
     shape: Shape
     sequence_length: int
     rows: int
-    checkpointing: bool
+    recomputed: int
     flash: bool
     liger: bool
     weights: Literal["float32", "bfloat16"]
@@ -145,16 +146,16 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
         return Peak(round(held + logits), logits, "loss")
     # what the layers keep
     layer = layer_bytes(spec)
-    kept = layers * (tokens * spec.wide * hidden if spec.checkpointing else layer)
+    again = min(spec.recomputed, layers)
+    whole = layers - again  # the last ones, which are through the backward pass before the first recomputation
+    inputs = again * tokens * spec.wide * hidden
+    kept = inputs + whole * layer
     # what one layer makes beside it, forward and backward
     widest = 0
     if spec.lora:
         widest = max(width for _, width in adapter_inputs(spec))
     adapted = (8 if spec.lora and spec.lora.dropout else 4) * widest
-    if spec.checkpointing:
-        forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted)
-    else:
-        forward = 0
+    forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted) if not whole else 0
     backward = tokens * (value * shape.intermediate_size * (1 if spec.lora else 2) + adapted)
     head_gradient = 0
     if not spec.lora:
@@ -162,7 +163,7 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     tied = head_gradient if shape.tie_word_embeddings else 0
     peaks = [Peak(kept + forward + layers * copied_layer, 0, "forward")]
     norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
-    copies = 0 if spec.checkpointing else layers * copied_layer  # kept for the backward pass
+    copies = whole * copied_layer  # kept for the backward pass
     if spec.chunked:
         selected = norm + 2 * tokens * hidden * spec.wide  # tokens with a target, and their gradient
         summed = 4 * vocabulary * hidden if not spec.lora else 0
@@ -173,8 +174,10 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
         peaks.append(Peak(kept + layers * copied_layer + norm + logits, logits, "loss"))
         gradients = 12 * tokens * vocabulary  # logits in fp32, their gradient, and that in the loss
         peaks.append(Peak(kept + copies + norm + gradients, gradients, "head"))
-    last = kept + backward + tied + (layer + copied_layer if spec.checkpointing else layers * copied_layer)
-    peaks.append(Peak(last, 0, "last"))
+    if whole:
+        peaks.append(Peak(kept + backward + tied + copies, 0, "last"))
+    if again:
+        peaks.append(Peak(inputs + layer + copied_layer + backward + tied, 0, "last"))
     rest = 0
     if not spec.lora:
         rest = head_gradient + 2 * tied + tokens * spec.wide * hidden
@@ -228,7 +231,7 @@ def stage_passes(
         shape=shape,
         sequence_length=settings.sequence_length,
         rows=batch.micro,
-        checkpointing=machine.gradient_checkpointing,
+        recomputed=machine.recomputed(shape.num_hidden_layers),
         flash=choose_attention((8, 0) if machine.gpus else None, settings.precision, FLASH_INSTALLED).name != SDPA,
         liger=uses_liger(machine),
         chunked=machine.sharding in UNSHARDED_WEIGHTS if chunked is None else chunked,
@@ -238,7 +241,7 @@ def stage_passes(
         # one process with one pass per step makes its gradients in that pass
         accumulated=machine.sharding != "none" or total_ranks(machine) > 1 or batch.accumulation > 1,
     )
-    return training, replace(training, training=False, checkpointing=False, accumulated=False)
+    return training, replace(training, training=False, recomputed=0, accumulated=False)
 
 
 def dequantized(shape: Shape, settings: Stage) -> float:

@@ -47,6 +47,8 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
     """
     if machine.offload and machine.sharding in ("none", "fsdp2"):
         raise UserError(f"machine: offload needs `sharding` zero2 or zero3, not {machine.sharding}")
+    if machine.sharding == "fsdp2" and type(machine.gradient_checkpointing) is int:
+        raise UserError("machine: gradient_checkpointing: a number of layers goes not with fsdp2; use true or false")
     if machine.sharding in ("none", "auto"):
         return
     if machine.sharding.startswith("zero"):
@@ -58,16 +60,18 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
         raise UserError(f"{key}.optimizer: {settings.optimizer} cannot be sharded; {remedy}, or take adamw")
 
 
+CHOSEN = ("micro_batch_size", "sharding", "gradient_checkpointing")  # what the plan may choose
+
+
 def check_choosable(machine: Machine) -> None:
     """Check that `auto` of the machine file has a limit to stay below. Raises UserError: the memory is not given, so
     that the largest micro-batch would always be taken."""
     limit = "host_memory_gib"
     if machine.gpus:
         limit = "gpu_memory_gib"
-    if "auto" in (machine.sharding, machine.micro_batch_size) and not getattr(machine, limit):
-        key = "sharding"
-        if machine.micro_batch_size == "auto":
-            key = "micro_batch_size"
+    chosen = [key for key in CHOSEN if getattr(machine, key) == "auto"]
+    if chosen and not getattr(machine, limit):
+        key = chosen[0]
         raise UserError(f"machine: {limit}: required by `{key}: auto`; give it in GiB")
 
 

@@ -1,4 +1,4 @@
-"""Choose sharding and micro-batch of a stage: the fastest that fits. Fixed values are checked, not changed.
+"""Choose sharding, micro-batch and recomputed layers of a stage: the fastest that fits. Fixed values are checked.
 
     option = choose("sft", settings, shape, machine)      # option.machine has numbers in place of `auto`
 
@@ -32,13 +32,19 @@ class Option(NamedTuple):
     batch: Batch
     budget: Budget
     speed: Speed | None
-    vocabulary: int
+    shape: Shape
+    name: str  # of the stage
 
-    def missing(self) -> float:
-        """Bytes that are missing on the GPU or the host, whichever lacks more; 0 if the stage fits."""
+    def fits(self, spare: float) -> bool:
+        """Whether it fits, and leaves so many bytes of the GPU free."""
+        return self.missing(spare) <= 0
+
+    def missing(self, spare: float = 0.0) -> float:
+        """Bytes that are missing on the GPU or the host, whichever lacks more; 0 if the stage fits. `spare`: bytes of
+        the GPU that shall stay free."""
         over = [0.0]
         if self.machine.gpus and self.machine.gpu_memory_gib:
-            over.append(self.budget.total - self.machine.gpu_memory_gib * GIB)
+            over.append(self.budget.total + spare - self.machine.gpu_memory_gib * GIB)
         if self.machine.host_memory_gib:
             over.append(sum(self.budget.host.values()) - self.machine.host_memory_gib * GIB)
         return max(over)
@@ -56,7 +62,7 @@ def option(name: str, settings: Stage, shape: Shape, machine: Machine) -> Option
     machine = machine.model_copy(update={"micro_batch_size": batch.micro})
     budget = stage_budget(settings, shape, machine, batch)
     speed = stage_speed(settings, shape, machine, batch)
-    return Option(settings, machine, batch, budget, speed, shape.vocab_size)
+    return Option(settings, machine, batch, budget, speed, shape, name)
 
 
 def shardings(settings: Stage, machine: Machine) -> list[tuple[str, bool]]:
@@ -86,6 +92,31 @@ def machines(settings: Stage, machine: Machine) -> list[Machine]:
     return made
 
 
+HEADROOM = 0.04  # of a GPU's memory: a plan that is a little too small would end the stage hours after its start
+
+
+def fewest_recomputed(name: str, settings: Stage, shape: Shape, machine: Machine) -> Option:
+    """The way with the fewest recomputed layers that fits, with some headroom; with all of them where none does."""
+    layers = shape.num_hidden_layers
+    spare = HEADROOM * (machine.gpu_memory_gib or 0) * GIB
+
+    def way(count: int) -> Option:
+        chosen = True if count == layers else count or False
+        return option(name, settings, shape, machine.model_copy(update={"gradient_checkpointing": chosen}))
+
+    if machine.sharding == "fsdp2":  # which recomputes all or none
+        none = way(0)
+        return none if none.fits(spare) else way(layers)
+    low, high = 0, layers  # the more layers, the less memory
+    while low < high:
+        middle = (low + high) // 2
+        if way(middle).fits(spare):
+            high = middle
+        else:
+            low = middle + 1
+    return way(high)
+
+
 def choose(name: str, settings: Stage, shape: Shape, machine: Machine, tokens: int | None = None) -> Option:
     """The fastest way to run the stage that fits the machine.
 
@@ -95,7 +126,12 @@ def choose(name: str, settings: Stage, shape: Shape, machine: Machine, tokens: i
     Raises:
         UserError: none fits; the table says what would.
     """
-    tried = [option(name, settings, shape, variant) for variant in machines(settings, machine)]
+    tried = []
+    for variant in machines(settings, machine):
+        if variant.gradient_checkpointing == "auto":
+            tried.append(fewest_recomputed(name, settings, shape, variant))
+        else:
+            tried.append(option(name, settings, shape, variant))
     fitting = [way for way in tried if way.missing() <= 0]
     if fitting:
         return min(fitting, key=preference)
@@ -188,7 +224,7 @@ def refusal(name: str, closest: Option, changes: list[Change], tokens: int | Non
     )
     if budget.gpu.get("logits") and machine.sharding not in UNSHARDED_WEIGHTS:
         at_once = closest.batch.micro * closest.settings.sequence_length
-        logits_gib = 4 * at_once * closest.vocabulary / GIB
+        logits_gib = 4 * at_once * closest.shape.vocab_size / GIB
         head += f"; the logits of {at_once:,} tokens alone are {logits_gib:.1f} GiB in fp32"
     if not changes:
         return head + "; no change of sharding, offload, checkpointing, micro-batch or method fits: use more GPUs"

@@ -277,6 +277,7 @@ ROWS = (
     ("global batch (rows)", lambda s: cell(s.plan.get("global_batch_size"))),
     ("  micro-batch", lambda s: cell(s.plan.get("micro_batch_size"))),
     ("  accumulated passes", lambda s: cell(s.plan.get("gradient_accumulation"))),
+    ("recomputed layers", lambda s: s.plan.get("recomputed_layers", "")),
     ("sharding", lambda s: s.plan.get("sharding", "") + ", offload" * bool(s.plan.get("offload"))),
     ("memory per GPU", lambda s: cell(s.plan.get("gpu_gib"), ".1f", " GiB")),
     ("  most in", lambda s: s.plan.get("peak", "")),

@@ -22,7 +22,8 @@ from scripts.experiment.settings.machine import Machine, Monitoring
 from scripts.experiment.settings.record import as_json
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_choosable, check_trainable
-from scripts.training.planning.choice import Option, choose
+from scripts.training.planning.choice import HEADROOM, Option, choose
+from scripts.training.planning.choice import option as option_of
 from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.resolved_stage import (
     ResolvedStage,
@@ -109,6 +110,23 @@ def choose_option(inputs: PlanInputs) -> Option | None:
     return choose(inputs.name, stage.settings, inputs.known_shape, inputs.machine, stage.tokens)
 
 
+def recomputed_text(option: Option) -> str:
+    """How many layers are recomputed, what of the time that costs, and how much memory would free it."""
+    machine, shape = option.machine, option.shape
+    layers = shape.num_hidden_layers
+    count = machine.recomputed(layers)
+    if not count:
+        return f"none of {layers}"
+    text = f"{count} of {layers}"
+    none = option_of(option.name, option.settings, shape, machine.model_copy(update={"gradient_checkpointing": False}))
+    if option.speed and none.speed:
+        text += f", {1 - none.speed.step / option.speed.step:.0%} of the time"
+    lacking = none.missing(HEADROOM * (machine.gpu_memory_gib or 0) * GIB)
+    if lacking > 0:
+        text += f"; none with {lacking / GIB:.1f} GiB more"
+    return text
+
+
 def memory_and_speed(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
     """The part of the plan that is about one option: memory part by part, speed, hours."""
     machine, settings, steps = stage.machine, stage.settings, stage.steps
@@ -119,6 +137,8 @@ def memory_and_speed(inputs: PlanInputs, stage: ResolvedStage, option: Option) -
         "host_total_gib": round(sum(budget.host.values()) / GIB, 2),
         "peak": budget.peak,
     }
+    if machine.gpus and inputs.known_shape:
+        result["recomputed_layers"] = recomputed_text(option)
     if speed is None:
         return result
     result["tokens_per_second"] = round(speed.tokens_per_second, 1)
@@ -198,16 +218,27 @@ def without_auto(path: Path, args: argparse.Namespace) -> Path:
         UserError: nothing fits, or the model is of a kind that cannot be planned.
     """
     machine = load_machine(path)
-    if "auto" not in (machine.sharding, machine.micro_batch_size):
+    if "auto" not in (machine.sharding, machine.micro_batch_size, machine.gradient_checkpointing):
         return path
     option = choose_option(plan_inputs(machine, args))
+    if option is None and "auto" not in (machine.sharding, machine.micro_batch_size):
+        logging.info("auto: all layers are recomputed, as the model's memory cannot be planned")
+        return written(machine.model_copy(update={"gradient_checkpointing": True}), path, args)
     if option is None:
         raise UserError(
             f"{path}: `auto` needs a model whose memory can be planned, as that of {args.origin} cannot; "
             "give `sharding` and `micro_batch_size`"
         )
     chosen = option.machine
-    logging.info(f"auto: sharding {chosen.sharding}, offload {chosen.offload}, micro-batch {chosen.micro_batch_size}")
+    logging.info(
+        f"auto: sharding {chosen.sharding}, offload {chosen.offload}, micro-batch {chosen.micro_batch_size}, recomputed"
+        f" layers {recomputed_text(option)}"
+    )
+    return written(chosen, path, args)
+
+
+def written(chosen: Machine, path: Path, args: argparse.Namespace) -> Path:
+    """The copy of the machine file at `path` with the values that were chosen."""
     copy = args.work / f"machine-{path.stem}.yaml"
     with atomic(copy) as temporary:
         temporary.write_text(yaml.safe_dump(chosen.model_dump(mode="json", exclude_none=True)), encoding="utf-8")

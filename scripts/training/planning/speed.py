@@ -50,11 +50,11 @@ def matrix_parameters(shape: Shape) -> float:
     return passed_parameters(shape) + shape.vocab_size * shape.hidden_size
 
 
-def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: bool) -> Operations:
+def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: int) -> Operations:
     """The operations of a stage per token of a packed row; documents' bounds inside a row are not counted as a saving.
 
     A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
-    trained layer.
+    trained layer. `recomputed`: layers, the first ones.
     """
     forward = 2 * matrix_parameters(shape) + attention_operations(shape, settings.sequence_length)
     share = 1 - counted.first_layer / shape.num_hidden_layers
@@ -63,7 +63,8 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: bool)
     updates = 2 * min(counted.trained, matrix_parameters(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * passed_parameters(shape) + attention_operations(shape, settings.sequence_length)
-    return Operations(forward + backward + updates + extra, again * share * recomputed)
+    layers = min(recomputed, shape.num_hidden_layers - counted.first_layer)
+    return Operations(forward + backward + updates + extra, again * layers / shape.num_hidden_layers)
 
 
 def bandwidth(machine: Machine) -> float:
@@ -100,7 +101,7 @@ def stage_speed(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -
     if not (machine.gpu_tflops if machine.gpus else machine.cpu_tflops):
         return None
     counted, ranks = counts(shape, settings), total_ranks(machine)
-    work = operations(shape, settings, counted, machine.gradient_checkpointing)
+    work = operations(shape, settings, counted, machine.recomputed(shape.num_hidden_layers))
     tokens = batch.micro * batch.accumulation * settings.sequence_length  # per GPU
     if not machine.gpus:
         seconds = tokens * (work.model + work.recomputed) / (machine.cpu_tflops * 1e12)

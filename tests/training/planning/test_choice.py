@@ -1,6 +1,7 @@
 """scripts/training/planning/: what fits, what is chosen, and what is offered instead."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning.budget import Pass, pass_peak
-from scripts.training.planning.choice import choose
+from scripts.training.planning.choice import HEADROOM, Option, choose
 from scripts.training.planning.plan_stage import PlanInputs, plan
+from scripts.training.planning.states import GIB
 from tests.training.test_plan import QWEN_7B, stage
 
 
@@ -23,7 +25,11 @@ def machine(name: str, **changes):
 def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_the_design():
     """About 39 of 44.5 GiB: logits of a chunk 1.2, activations 0.8, a layer and the head's gradient, buckets 2 to 3."""
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
-    planned = plan(PlanInputs("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
+    planned = plan(
+        PlanInputs(
+            "sft", experiment.training.train["sft"], machine("a40", liger=False, gradient_checkpointing=True), QWEN_7B
+        )
+    )
     gpu_gib = planned["gpu_parts_gib"]
     assert planned["gpu_gib"] == pytest.approx(38.4, abs=0.3)
     assert planned["model_states_gib"] == pytest.approx(30.1, rel=0.01)
@@ -54,6 +60,7 @@ def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
 
 def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_where_it_is_faster():
     dual = {"sharding": "auto", "micro_batch_size": "auto", "offload": False, "liger": False}
+    dual["gradient_checkpointing"] = True
     chosen = choose("sft", stage(), QWEN_7B, machine("a40-dual", **dual))
     assert (chosen.machine.sharding, chosen.machine.offload) == ("zero2", True)
     assert chosen.machine.micro_batch_size == 8 and chosen.missing() == 0
@@ -63,14 +70,34 @@ def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_wh
     assert (fixed.machine.sharding, fixed.machine.offload) == ("zero2", True), "what is given is not changed"
 
 
+def test_auto_recomputes_the_fewest_layers_that_fit_and_is_the_faster_for_each_less():
+    def way(count: int | bool | str) -> Option:
+        here = machine("a40", liger=False, gradient_checkpointing=count)
+        return choose("sft", stage(global_batch_size=64), QWEN_7B, here)
+
+    chosen, memory = way("auto"), machine("a40").gpu_memory_gib * GIB
+    count = chosen.machine.gradient_checkpointing
+    assert 0 < count < QWEN_7B.num_hidden_layers and chosen.budget.total <= (1 - HEADROOM) * memory
+    assert way(count - 1).budget.total > (1 - HEADROOM) * memory
+    assert chosen.speed.tokens_per_second > way(count + 1).speed.tokens_per_second > way(True).speed.tokens_per_second
+    a40 = machine("a40", gradient_checkpointing="auto")
+    planned = plan(PlanInputs("sft", stage(global_batch_size=64), a40, QWEN_7B))
+    assert re.fullmatch(r"\d+ of 28, \d+% of the time; none with \d+\.\d GiB more", planned["recomputed_layers"])
+    large = machine("a40", liger=False, gradient_checkpointing="auto", gpu_memory_gib=180)
+    assert choose("sft", stage(), QWEN_7B, large).machine.gradient_checkpointing is False
+    tiny = machine("a40", liger=False, gradient_checkpointing="auto", gpu_memory_gib=39)
+    assert choose("sft", stage(), QWEN_7B, tiny).machine.gradient_checkpointing is True  # without headroom
+
+
 TRACED = json.loads(Path("tests/training/planning/traced_passes.json").read_text())
 
 
 @pytest.mark.parametrize("number", range(len(TRACED)))
 def test_the_closed_form_gives_the_peak_of_a_trace_of_the_models_code(number):
     """Each was traced with torch 2.13 and transformers 5, whose code ran on fake tensors."""
-    traced = TRACED[number]["pass"]
+    traced = dict(TRACED[number]["pass"])
     lora = Lora(**traced["lora"]) if "lora" in traced else None
-    requested = Pass(**traced | {"shape": Shape(**traced["shape"]), "lora": lora})
+    recomputed = traced["shape"]["num_hidden_layers"] * traced.pop("checkpointing")
+    requested = Pass(**traced | {"shape": Shape(**traced["shape"]), "lora": lora, "recomputed": recomputed})
     made = pass_peak(requested, requested.shape.num_hidden_layers)
     assert made.bytes == pytest.approx(TRACED[number]["bytes"], rel=0.06)
