@@ -1,4 +1,4 @@
-"""The command `stagecraft`: thirteen verbs, each a function whose docstring is its help.
+"""The command `stagecraft`: fourteen verbs, each a function whose docstring is its help.
 
     stagecraft plan --profile a40
     python -m scripts.cli plan --profile a40        # the same, where `make env` has not installed the command
@@ -171,6 +171,36 @@ def release(stage: str, /, *, profile: Profile = "local", experiment: Experiment
     from scripts.report.commands.release import release as of_stage
 
     of_stage(stage, profile, experiment, push)
+
+
+@app.command
+def serve(
+    stage: str | None = None,
+    /,
+    *,
+    port: int = 8012,
+    host: str = "127.0.0.1",
+    key_file: File | None = None,
+    no_retrieval: Annotated[bool, Parameter(negative=())] = False,
+    watch: Folder | None = None,
+    profile: Profile = "local",
+    experiment: Experiment = None,
+) -> None:
+    """Serve a stage's model to editors, with OpenAI's interface, as it was measured: with retrieved code. For example:
+
+        stagecraft serve own --experiment mine
+
+    Args:
+        stage: By default the first stage.
+        port: The port; 0 takes a free one.
+        host: The address. Another one than this machine's own needs a key.
+        key_file: A file with the key that clients must send.
+        no_retrieval: Retrieve nothing.
+        watch: A clone whose files as they are now are retrieved from, too.
+    """
+    from scripts.serving import command
+
+    command.serve(profile, experiment, stage, host, port, key_file, not no_retrieval, watch)
 
 
 @app.command

@@ -21,7 +21,7 @@ def parsed(*words: str) -> dict:
     return app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
 
 
-def test_there_are_thirteen_verbs():
+def test_there_are_fourteen_verbs():
     verbs = [
         "accept",
         "compare",
@@ -30,6 +30,7 @@ def test_there_are_thirteen_verbs():
         "publish",
         "rehearse",
         "release",
+        "serve",
         "sources",
         "start",
         "status",

@@ -192,6 +192,11 @@ class Layout:
         return self.results / "work/jobs.json"
 
     @property
+    def served(self) -> Path:
+        """The note of a running `stagecraft serve`."""
+        return self.results / "work/serve.json"
+
+    @property
     def arguments(self) -> Path:
         """The folder of values that are too long for a command line (scripts/experiment/arguments.py)."""
         return self.results / "work/arguments"

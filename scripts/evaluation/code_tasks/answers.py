@@ -65,20 +65,25 @@ def first_lines(text: str, characters: int) -> str:
     return text[:characters].rpartition("\n")[0]
 
 
+def prompt_at(before: str, after: str, form: str, characters: int) -> Prompt:
+    """The file around a place; with fill-in-the-middle two thirds of the characters are from before it. All who show a
+    model a place in a file show it so: suites, `stagecraft try` and `stagecraft serve`. `form`: `fim` or `plain`."""
+    if form == "plain":
+        return last_lines(before, characters)
+    behind = characters // 3
+    return Infill(last_lines(before, characters - behind), first_lines(after, behind))
+
+
 def prompt_of(task: Task, settings: InPlace) -> Prompt:
-    """The file around the answer; with fill-in-the-middle two thirds of the characters are from before the answer."""
-    if settings.form == "plain":
-        return last_lines(task.before, settings.prompt_characters)
-    behind = settings.prompt_characters // 3
-    before = last_lines(task.before, settings.prompt_characters - behind)
-    return Infill(before, first_lines(task.after, behind))
+    """The file around the answer."""
+    return prompt_at(task.before, task.after, settings.form, settings.prompt_characters)
 
 
-def after_retrieved(task: Task, prompt: Prompt) -> Prompt:
+def after_retrieved(retrieved: str, prompt: Prompt) -> Prompt:
     """A prompt with the retrieved code before it."""
     if isinstance(prompt, Infill):
-        return Infill(task.retrieved + prompt.prefix, prompt.suffix)
-    return task.retrieved + prompt
+        return Infill(retrieved + prompt.prefix, prompt.suffix)
+    return retrieved + prompt
 
 
 def write_answers(

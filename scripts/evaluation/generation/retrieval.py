@@ -9,6 +9,7 @@ One way for all: suite perplexity, the tasks of suite completion and `stagecraft
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import bm25s
 
@@ -47,20 +48,36 @@ class Search:
 # Lines of a piece: it ends before a line without indentation behind an empty one, as functions and classes do, once it
 # has so many lines, and in any case with the last of so many.
 FEWEST, MOST = 8, 24
+OWN_PIECES = 64  # of its own file that may be better than the best of another
 QUERY = 8  # lines before a place by which is searched: what is being written, rather than all that is shown
 
 
-def blocks(text: str) -> Iterator[str]:
-    """A file cut into runs of lines, in any language at the beginning of functions and the like; none is empty."""
+class Piece(NamedTuple):
+    """A run of lines of a document.
+
+    Attributes:
+        id: of the document, `source/path`.
+        line: its first line, from 1.
+    """
+
+    id: str
+    line: int
+    text: str
+
+
+def blocks(text: str) -> Iterator[tuple[int, str]]:
+    """(first line from 1, text) of a file cut into runs of lines, in any language at the beginning of functions and the
+    like; none is empty."""
     block: list[str] = []
-    for line in text.splitlines(keepends=True):
+    first = 1
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         begins = block and not block[-1].strip() and line.strip() and not line[0].isspace()
         if len(block) >= MOST or (len(block) >= FEWEST and begins):
-            yield "".join(block).strip("\n") + "\n\n"
-            block = []
+            yield first, "".join(block).strip("\n") + "\n\n"
+            block, first = [], number
         block.append(line)
     if "".join(block).strip():
-        yield "".join(block).strip("\n") + "\n\n"
+        yield first, "".join(block).strip("\n") + "\n\n"
 
 
 class Pieces:
@@ -74,14 +91,24 @@ class Pieces:
     def __init__(self, documents: Iterable[dict], count: int):
         self.count, self.pieces, described = count, [], []
         for document in documents:
-            for block in blocks(document["text"]):
-                self.pieces.append(block)
+            for line, block in blocks(document["text"]):
+                self.pieces.append(Piece(document["id"], line, block))
                 described.append(f"{document['id']}\n{block}")
         self.search = Search(described)
 
-    def before(self, path: str, text: str) -> str:
-        """The pieces that resemble the end of a text and the path of its file, the best one last; empty where none
-        does. Without the path retrieval helps a third as much (docs/DECISIONS.md)."""
+    def best(self, path: str, text: str, own: str = "") -> list[Piece]:
+        """The pieces that resemble the end of a text and the path of its file, the best one last. Without the path
+        retrieval helps a third as much (docs/DECISIONS.md). `own`: a file whose pieces are left out, by the end of its
+        path; it holds what is to be written."""
         lines = "\n".join(text.split("\n")[-QUERY:])
-        found = self.search.best(f"{path}\n{lines}", self.count)
-        return "".join(self.pieces[place] for place in reversed(found))
+        found = []
+        for place in self.search.best(f"{path}\n{lines}", self.count + OWN_PIECES * bool(own)):
+            piece = self.pieces[place]
+            if own and f"/{own}".endswith(f"/{piece.id.partition('/')[2]}"):  # behind the name of its source
+                continue
+            found.append(piece)
+        return found[: self.count][::-1]
+
+    def before(self, path: str, text: str) -> str:
+        """The pieces as one text, the best one last; empty where none resembles it."""
+        return "".join(piece.text for piece in self.best(path, text))

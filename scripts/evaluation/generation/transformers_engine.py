@@ -79,12 +79,12 @@ class Spelling(LogitsProcessor):
 class Finished(StoppingCriteria):
     """Ends the rows for which `finished(row, new ids)` holds: later text would be cut off anyway."""
 
-    def __init__(self, finished: Callable[[int, list[int]], bool], width: int):
-        self.finished, self.width = finished, width
+    def __init__(self, finished: Callable[[int, list[int]], bool], width: int, every: int):
+        self.finished, self.width, self.every = finished, width, every
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **_) -> torch.Tensor:
         ends = torch.zeros(len(input_ids), dtype=torch.bool)
-        if (input_ids.shape[1] - self.width) % CHECK_EVERY == 0:
+        if (input_ids.shape[1] - self.width) % self.every == 0:
             new_ids = input_ids[:, self.width :].tolist()
             ends[:] = torch.tensor([self.finished(row, ids) for row, ids in enumerate(new_ids)])
         return ends.to(input_ids.device)
@@ -162,8 +162,11 @@ def rows_of(encoder: Encoder, prompts: list[Prompt], settings: Generation, seed:
 class BatchGenerator:
     """One model with one set of settings; see the module."""
 
-    def __init__(self, model: PreTrainedModel, encoder: Encoder, settings: Generation, finished: Callable | None):
-        self.model, self.encoder, self.settings, self.finished = model, encoder, settings, finished
+    def __init__(
+        self, model: PreTrainedModel, encoder: Encoder, settings: Generation, finished: Callable | None, every: int
+    ):
+        self.model, self.encoder, self.settings = model, encoder, settings
+        self.finished, self.every = finished, every
         model.generation_config = GenerationConfig()
 
     @torch.inference_mode()
@@ -181,7 +184,7 @@ class BatchGenerator:
             def finished(row: int, new_ids: list[int]) -> bool:
                 return self.finished(rows[row].prompt, decode(self.encoder, new_ids, rows[row].start))
 
-            criteria.append(Finished(finished, width))
+            criteria.append(Finished(finished, width, self.every))
         config = GenerationConfig(
             do_sample=False,
             repetition_penalty=settings.repetition_penalty,
@@ -216,6 +219,7 @@ def generate(
     seed: int,
     finished: Callable[[int, str], bool] | None = None,
     label: str = "generate",
+    every: int = CHECK_EVERY,
 ) -> list[list[str]]:
     """`settings.samples` completions per prompt, in the order of the prompts.
 
@@ -223,13 +227,14 @@ def generate(
         finished: (number of a prompt, its completion so far) → whether all later text will be cut off; generation then
             ends early.
         label: of the progress lines.
+        every: new tokens between two calls of `finished`.
 
     Raises:
         UserError: a prompt with `max_new_tokens` exceeds the model's positions, a chat is malformed or has no template,
             or not even one row fits into memory.
     """
     rows = rows_of(encoder, prompts, settings, seed, model.config.max_position_embeddings)
-    generator, samples = BatchGenerator(model, encoder, settings, finished), settings.samples
+    generator, samples = BatchGenerator(model, encoder, settings, finished, every), settings.samples
     # texts and chats end differently, so a batch holds one kind
     waiting = sorted(range(len(rows)), key=lambda row: (rows[row].start.ends, -len(rows[row].ids)))
     completions, size, progress = [""] * len(rows), ROWS, Progress(label, "texts", len(rows))

@@ -170,7 +170,7 @@ def completion(model: Path, tasks: Path, settings: Settings, seed: int, out: Pat
     completions, engine = write_answers(loaded, listed, prompts, settings, seed, "completion")
     retrieved = []
     if settings.retrieval:
-        longer = [after_retrieved(task, prompt) for task, prompt in zip(listed, prompts, strict=True)]
+        longer = [after_retrieved(task.retrieved, prompt) for task, prompt in zip(listed, prompts, strict=True)]
         retrieved, _ = write_answers(loaded, listed, longer, settings, seed, "completion, retrieval")
     items = []
     for task, prompt, nll, samples in zip(listed, prompts, likelihoods, completions, strict=True):

@@ -2,26 +2,27 @@
 
 stagecraft try own --at scripts/cli.py:60
 stagecraft try chat --chat "Write the documentation of this Python function: ..."
+
+Where `stagecraft serve` runs for the stage, it is asked in place of loading the models, for the stage alone.
 """
 
+import json
 import re
+import urllib.request
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_jsonl
-from scripts.evaluation.code_tasks.answers import last_lines
-from scripts.evaluation.generation.examples import Prompt
-from scripts.evaluation.generation.model import load
-from scripts.evaluation.generation.retrieval import Pieces
-from scripts.experiment.layout import Layout, split_file
+from scripts.common.files import read_json, read_jsonl
+from scripts.evaluation.generation.retrieval import Piece
+from scripts.experiment.layout import SPLITS, Layout, split_file
 from scripts.experiment.load import experiment_of
+from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.suites import Generation
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
+from scripts.serving.assistant import Assistant, check_trained
 
-CHARACTERS = 1500  # of the file before the place
-
-
+NEW_TOKENS = 64
 PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")
 
 
@@ -43,20 +44,50 @@ def text_before(place: str) -> tuple[str, str]:
     return path, "".join(lines[: line - 1]) + lines[line - 1][: column - 1]
 
 
-def retrieved(experiment: Experiment, layout: Layout, text: str, path: str = "") -> str:
-    """Training code that resembles the end of a text; empty where the experiment retrieves from nothing. `path`: of the
-    text's file, whose own code is left out: it holds what the models are to write."""
-    retrieval = experiment.evaluation.perplexity.retrieval
-    if retrieval is None:
-        return ""
-    own = str(Path(path).resolve()) if path else ""
-    documents = []
-    for name in retrieval.datasets:
-        for document in read_jsonl(split_file(layout.dataset(name), "train")):
-            within = document["id"].partition("/")[2]  # behind the name of its source
-            if not own.endswith(f"/{within}"):
-                documents.append(document)
-    return Pieces(documents, retrieval.pieces).before(path, text)
+def newest_experiment() -> Path | None:
+    """The experiment file whose results are the newest; None where there are none."""
+    newest, at = None, 0.0
+    for file in [*Path("config").glob("*.yaml"), *Path("config/experiments").glob("*.yaml")]:
+        try:
+            results = read_yaml(file).get("results", "results")
+        except UserError:  # of another experiment
+            continue
+        written = Path(str(results), "eval.json")
+        if written.is_file() and written.stat().st_mtime > at:
+            newest, at = file, written.stat().st_mtime
+    return newest
+
+
+def split_with(experiment: Experiment, layout: Layout, path: str) -> str:
+    """The split that a file is in, as words; empty where it is in none."""
+    own, words = str(Path(path).resolve()), {"train": "trained on", "validation": "for validation", "test": "held out"}
+    for name, dataset in experiment.corpus.compose.items():
+        for split in SPLITS if dataset.kind == "code" else ():
+            file = split_file(layout.dataset(name), split)
+            for document in read_jsonl(file) if file.is_file() else ():
+                if own.endswith(f"/{document['id'].partition('/')[2]}"):
+                    return f"{words[split]} ({name})"
+    return ""
+
+
+def served(layout: Layout, stage: str, request: dict) -> str | None:
+    """What a running server of the stage writes; None where none runs. `request`: as /v1/completions takes it."""
+    if not layout.served.is_file() or read_json(layout.served).get("model") != stage:
+        return None
+    address = f"http://127.0.0.1:{read_json(layout.served)['port']}/v1/completions"
+    body = json.dumps({"max_tokens": NEW_TOKENS, **request}).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, body), timeout=60) as answer:
+            return json.load(answer)["choices"][0]["text"]
+    except OSError:  # it was killed and left its note, or asks for a key
+        return None
+
+
+def show(name: str, text: str, pieces: list[Piece]) -> None:
+    print(f"\n=== {name}")
+    for piece in pieces:
+        print(f"    after {piece.id}:{piece.line}")
+    print(text.rstrip())
 
 
 def try_models(profile: str, configfile: Path | None, stage: str | None, at: str | None, chat: str | None) -> None:
@@ -64,26 +95,33 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
     there yet, or neither a place nor a chat is given, or both."""
     if (at is None) == (chat is None):
         raise UserError("give either --at FILE:LINE or --chat TEXT")
+    if configfile is None and (configfile := newest_experiment()):
+        print(f"experiment: {configfile}, whose results are the newest")
     _, experiment = experiment_of(profile, configfile)
     layout, stages = Layout(Path(experiment.results)), list(experiment.training.train)
     stage = stage or stages[0 if at else -1]
     if stage not in stages:
         raise UserError(f"{stage}: no such stage; known: {', '.join(stages)}")
     for model in ("base", stage):
-        if not (layout.model(model) / "manifest.json").is_file():
-            raise UserError(f"{layout.model(model)}: no model there yet; run the experiment first")
-    if at:
-        path, before = text_before(at)
-        code = retrieved(experiment, layout, before, path)
-        prompts: list[Prompt] = [last_lines(before, CHARACTERS)]
-        prompts.append(code + prompts[0])
-    else:
-        code = retrieved(experiment, layout, chat)
-        prompts = [[{"role": "user", "content": text}] for text in (chat, f"```\n{code}```\n\n{chat}")]
-    settings = Generation(max_new_tokens=64)
+        check_trained(layout, model)
+    path, before = text_before(at) if at else ("", "")
+    if at and (split := split_with(experiment, layout, path)):
+        print(f"{path}: {split}")
+    if at and (text := served(layout, stage, {"prompt": before, "user": path, "model": f"{stage}-alone"})) is not None:
+        show(f"{stage}, served", text, [])
+        with_code = served(layout, stage, {"prompt": before, "user": path, "model": stage})
+        show(f"{stage} + retrieval, served", with_code or "", [])
+        return
     if gpu_driver() is None:
         sleep_while_waiting(gpus=0)  # before torch is loaded
+    settings = Generation(max_new_tokens=NEW_TOKENS)
     for model in ("base", stage):
-        written, _ = load(layout.model(model)).generate(prompts if code else prompts[:1], settings, 0, label=model)
-        for name, texts in zip((model, f"{model} + retrieval"), written, strict=False):
-            print(f"\n=== {name}\n{texts[0].rstrip()}")
+        assistant = Assistant(experiment, layout, model)
+        if chat:
+            show(model, assistant.write([{"role": "user", "content": chat}], settings).text, [])
+            continue
+        prompt, _ = assistant.at(before, "", path, retrieval=False)
+        show(model, assistant.write(prompt, settings).text, [])
+        prompt, pieces = assistant.at(before, "", path, own=str(Path(path).resolve()))
+        if pieces:
+            show(f"{model} + retrieval", assistant.write(prompt, settings).text, pieces)

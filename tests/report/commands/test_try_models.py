@@ -1,13 +1,19 @@
 """`stagecraft try`: which texts the base and a stage are asked to continue, and one line where there is nothing."""
 
+import io
+import json
+import os
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.common.files import write_jsonl
+from scripts.common.files import write_json, write_jsonl
 from scripts.report.commands import try_models
+from scripts.serving import assistant
+from scripts.serving.assistant import Written
 from tests.evaluation.synthetic import make_experiment
 
 CODE = "import os\n\n\ndef joined(path):\n    return os.path.join(path)\n"
@@ -28,15 +34,15 @@ def asked(tmp_path, monkeypatch):
     write_jsonl(tmp_path / "results/corpus/compose/code/train.jsonl.zst", examples)
     (tmp_path / "a.py").write_text(CODE)
 
-    class Model:
-        def __init__(self, folder):
-            self.name = folder.name
+    class Model(NamedTuple):
+        folder: Path
 
-        def generate(self, texts, settings, seed, label):
-            prompts[self.name] = texts
-            return [[f"{self.name} {number}"] for number in range(len(texts))], {}
+    def write(self, prompt, settings):
+        prompts.setdefault(self.name, []).append(prompt)
+        return Written(f"{self.name} writes", 1, 1, "stop")
 
-    monkeypatch.setattr(try_models, "load", Model)
+    monkeypatch.setattr(assistant, "load", Model)
+    monkeypatch.setattr(assistant.Assistant, "write", write)
     return prompts
 
 
@@ -52,6 +58,31 @@ def test_a_place_is_continued_alone_and_after_code_that_resembles_it(asked, caps
         "=== pretrain",
         "=== pretrain + retrieval",
     ]
+    assert said.count("    after s/paths.py:1\n") == 2 and "a.py: trained on (code)\n" in said
+
+
+def test_a_running_server_is_asked_for_the_stage(asked, tmp_path, monkeypatch, capsys):
+    write_json(tmp_path / "results/work/serve.json", {"port": 1, "model": "pretrain"})
+    requests = []
+
+    def opened(request, timeout):
+        requests.append(json.loads(request.data))
+        return io.BytesIO(json.dumps({"choices": [{"text": f"text {len(requests)}"}]}).encode())
+
+    monkeypatch.setattr(try_models.urllib.request, "urlopen", opened)
+    try_models.try_models("local", None, "pretrain", "a.py:5", None)
+    assert [(body["model"], body["user"]) for body in requests] == [("pretrain-alone", "a.py"), ("pretrain", "a.py")]
+    assert "=== pretrain + retrieval, served\ntext 2\n" in capsys.readouterr().out and asked == {}
+
+
+def test_without_an_experiment_that_with_the_newest_results_is_taken_and_named(asked, tmp_path, capsys):
+    (tmp_path / "config").mkdir()
+    for name, at in (("old", 1_000_000), ("new", 2_000_000)):
+        (tmp_path / f"config/{name}.yaml").write_text(f"results: results/{name}\n")
+        write_json(tmp_path / f"results/{name}/eval.json", {})
+        os.utime(tmp_path / f"results/{name}/eval.json", (at, at))
+    try_models.try_models("local", None, None, None, "hi")
+    assert capsys.readouterr().out.startswith("experiment: config/new.yaml, whose results are the newest\n")
 
 
 def test_a_column_is_a_place_within_a_line(asked):
