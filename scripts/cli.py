@@ -183,6 +183,7 @@ def serve(
     key_file: File | None = None,
     no_retrieval: Annotated[bool, Parameter(negative=())] = False,
     watch: Folder | None = None,
+    gguf: File | None = None,
     profile: Profile = "local",
     experiment: Experiment = None,
 ) -> None:
@@ -197,10 +198,11 @@ def serve(
         key_file: A file with the key that clients must send.
         no_retrieval: Retrieve nothing.
         watch: A clone whose files as they are now are retrieved from, too.
+        gguf: A released GGUF file of the stage, which llama.cpp runs.
     """
     from scripts.serving import command
 
-    command.serve(profile, experiment, stage, host, port, key_file, not no_retrieval, watch)
+    command.serve(profile, experiment, stage, host, port, key_file, not no_retrieval, watch, gguf)
 
 
 @app.command

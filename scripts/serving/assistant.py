@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.errors import UserError
@@ -19,6 +20,7 @@ from scripts.evaluation.generation.retrieval import Piece, Pieces
 from scripts.experiment.layout import MANIFEST, Layout, split_file
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.suites import Generation, InPlace
+from scripts.serving.llama_cpp import LlamaCpp
 
 
 class Written(NamedTuple):
@@ -56,12 +58,15 @@ class Assistant:
     Args:
         model: `base` or a stage.
         retrieval: whether code is retrieved, where the experiment does.
+        gguf: a released file of the model, which llama.cpp runs.
 
     Raises:
-        UserError: the model is not trained yet, or its files are not what its manifest says.
+        UserError: the model is not trained yet, its files are not what its manifest says, or llama.cpp cannot run it.
     """
 
-    def __init__(self, experiment: Experiment, layout: Layout, model: str, retrieval: bool = True):
+    def __init__(
+        self, experiment: Experiment, layout: Layout, model: str, retrieval: bool = True, gguf: Path | None = None
+    ):
         check_trained(layout, model)
         self.name, self.documents = model, []
         if retrieval:
@@ -70,7 +75,14 @@ class Assistant:
         measured = experiment.evaluation.perplexity.retrieval
         self.count = measured.pieces if measured else 0
         self.pieces = Pieces(self.documents, self.count)
-        self.loaded = load(layout.model(model))
+        self.llama_cpp = LlamaCpp(gguf) if gguf else None
+        if gguf:
+            from scripts.tokens.tokenization.encoder import Encoder
+
+            self.encoder = Encoder(layout.model(model))
+        else:
+            self.loaded = load(layout.model(model))
+            self.encoder = self.loaded.encoder
 
     def also_retrieve(self, documents: Iterable[dict]) -> None:
         """Search these documents too, in place of the training documents of the same paths."""
@@ -89,7 +101,7 @@ class Assistant:
             own: the file's whole path, where `path` is a part of it.
         """
         form = "plain"
-        if after and self.loaded.encoder.files.infill is not None:
+        if after and self.encoder.files.infill is not None:
             form = "fim"
         prompt = prompt_at(before, after, form, self.settings.prompt_characters)
         found = self.pieces.best(path, before, own or path) if retrieval else []
@@ -112,18 +124,30 @@ class Assistant:
         Raises:
             UserError: the prompt is too long for the model, or a chat without a chat template.
         """
-        from scripts.evaluation.generation.transformers_engine import encode, generate
+        from scripts.evaluation.generation.transformers_engine import decode, encode, generate
 
-        calls = 0
+        calls, encoder = 0, self.encoder
+        start = encode(encoder, prompt)
 
         def finished(number: int, text: str) -> bool:
             nonlocal calls
             calls += 1
             return any(stop in text for stop in stops) or told(text)
 
-        model, encoder = self.loaded.model, self.loaded.encoder
-        [[text]] = generate(model, encoder, [prompt], settings, seed, finished, "serve", every=1)
-        start = encode(encoder, prompt)
+        if self.llama_cpp:
+            ids = self.llama_cpp.write(
+                start.ids,
+                start.due,
+                start.ends,
+                start.removed + settings.max_new_tokens,
+                settings.temperature,
+                settings.top_p,
+                seed,
+                lambda ids: finished(0, decode(encoder, ids, start)),
+            )
+            text = decode(encoder, ids, start)
+        else:
+            [[text]] = generate(self.loaded.model, encoder, [prompt], settings, seed, finished, "serve", every=1)
         reason = "stop" if calls < start.removed + settings.max_new_tokens else "length"
         ends = [text.find(stop) for stop in stops if stop in text]
         if ends:

@@ -45,6 +45,7 @@ def serve(
     key_file: Path | None,
     retrieval: bool,
     watched: Path | None,
+    gguf: Path | None,
 ) -> None:
     """Serve a stage until Ctrl-C. Raises UserError: it is not trained yet, the port is taken, others could reach it
     without a key, or the watched folder is none."""
@@ -62,7 +63,7 @@ def serve(
     if gpu_driver() is None:
         sleep_while_waiting(gpus=0)  # before torch is loaded
     print("loading the model ...", flush=True)
-    assistant = Assistant(experiment, layout, stage, retrieval)
+    assistant = Assistant(experiment, layout, stage, retrieval, gguf)
     if watched:
         threading.Thread(
             target=watch_for_ever, args=(watched, experiment.corpus.filter, assistant), daemon=True

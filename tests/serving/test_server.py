@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -293,3 +295,22 @@ def test_the_command_serves_real_clients_and_ends_at_once(experiment, layout, tm
         server.wait()
     if has_openai.returncode:
         pytest.skip("the package openai is not installed: answered to another client alone")
+
+
+def test_a_released_gguf_file_begins_as_the_model_does(experiment, layout, assistant, tmp_path):
+    """By llama.cpp itself, at the place inside a word too, whose end the first tokens must spell."""
+    pytest.importorskip("xllamacpp")
+    from scripts.release.gguf_file import write_gguf
+
+    file = tmp_path / "own.gguf"
+    folder = tmp_path / "model"  # as a stage saves it, with its ends
+    shutil.copytree(layout.model("sft"), folder)
+    ends = {"eos_token_id": assistant.encoder.end, "pad_token_id": assistant.encoder.pad}
+    (folder / "generation_config.json").write_text(json.dumps(ends))
+    write_gguf(folder, file, "f16")
+    quick = Assistant(experiment, layout, "sft", gguf=file)
+    for prompt in ("def f3(x):\n    ", "def f3(x):\n    ret", [{"role": "user", "content": "What does f1 do?"}]):
+        exact, text = (each.write(prompt, Generation(max_new_tokens=12)).text for each in (assistant, quick))
+        assert os.path.commonprefix([exact, text])  # later a random model in float16 goes other ways
+    with pytest.raises(UserError, match=r"--gguf .*none\.gguf: no such file"):
+        Assistant(experiment, layout, "sft", gguf=tmp_path / "none.gguf")
