@@ -249,7 +249,24 @@ def shape_of_folder(folder: Path) -> Shape | None:
             if together != name:
                 sizes = [tensors.get(together, [0])[0] + 1, *sizes]
             tensors[together] = sizes
+    if not tensors and config.get("model_type") not in (None, "qwen2"):
+        config, tensors = as_transformers_makes_it(folder, config)
     return Shape.from_config(config, tensors or None)
+
+
+def as_transformers_makes_it(folder: Path, config: dict) -> tuple[dict, dict[str, list[int]]]:
+    """(config.json with its class' defaults, name → sizes of the weights) of a model whose weights are not here, made
+    without memory; as given, and no weights, where transformers makes no text model of it."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        whole = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config(decoder=True)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(whole)
+    except (AttributeError, ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError):
+        return config, {}
+    return whole.to_dict(), {name: list(weight.shape) for name, weight in model.named_parameters()}
 
 
 def content_hash(manifest: dict) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -311,6 +310,6 @@ def test_a_released_gguf_file_begins_as_the_model_does(experiment, layout, assis
     quick = Assistant(experiment, layout, "sft", gguf=file)
     for prompt in ("def f3(x):\n    ", "def f3(x):\n    ret", [{"role": "user", "content": "What does f1 do?"}]):
         exact, text = (each.write(prompt, Generation(max_new_tokens=12)).text for each in (assistant, quick))
-        assert os.path.commonprefix([exact, text])  # later a random model in float16 goes other ways
+        assert text and text[0] == exact[0]  # later a random model in float16 goes other ways
     with pytest.raises(UserError, match=r"--gguf .*none\.gguf: no such file"):
         Assistant(experiment, layout, "sft", gguf=tmp_path / "none.gguf")

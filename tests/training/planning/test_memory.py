@@ -118,6 +118,23 @@ def shape_of_model(config) -> Shape | None:
     return Shape.from_config(config.to_dict(), tensors)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["starcoder2", "gemma2", "gemma3_text", "qwen3", "llama", "phi", "gpt2", "gemma3"])
+def test_of_a_config_alone_the_parameters_are_those_of_the_model_that_transformers_makes(tmp_path, kind):
+    """Also where config.json leaves out what is its class' default, as a tied head, or holds a text model within."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(kind)
+    config.save_pretrained(tmp_path)  # which writes no defaults that are equal
+    text = config.get_text_config(decoder=True)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(text)
+    shape = shape_of_folder(tmp_path)
+    assert count_parameters(shape) == sum(weight.numel() for weight in model.parameters())
+    assert shape.tie_word_embeddings == bool(text.tie_word_embeddings)
+
+
 # kind with transformers' default sizes → peak of a pass of 4096 tokens, by traces of its code on fake tensors with
 # torch 2.13 and transformers 5.23: bytes with autocast on float32 weights, and with bfloat16 weights
 TRACED = {
