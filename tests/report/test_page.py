@@ -223,8 +223,9 @@ def test_summary_is_the_table_and_nothing_else(results_root):
     assert lines.pop(0).startswith("On your code (code, 600 lines of 30 files): bits per byte fine-tuning -")
     assert re.split(r"\s{2,}", lines[0]) == ["gate", "value", "95% interval", "bound", "outcome"]
     assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
-    assert lines[-2:] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]
-    assert len(lines) == 6
+    assert lines[-3:-1] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]
+    assert lines[-1].startswith("use it:  stagecraft try ")
+    assert len(lines) == 7
     assert not (results_root / "report.html").exists()
 
 

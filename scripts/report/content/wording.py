@@ -153,7 +153,9 @@ def printed_summary(evaluation: dict, results: Path) -> str:
         clear.append(
             f"{row['model']} against {row['against']}: {row['direction']} on {subject(row)} ({change}{over(row)})"
         )
+    stage = evaluation["question"]["model"] if evaluation["question"] else list(evaluation["stages"])[-1]
     lines = [*clear, f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
+    lines.append(f"use it:  stagecraft try {stage} --at FILE:LINE, stagecraft serve {stage}, stagecraft release {stage}")
     return "\n".join([*answer, *gates, *lines])
 
 

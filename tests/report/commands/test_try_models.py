@@ -36,6 +36,7 @@ def asked(tmp_path, monkeypatch):
 
     class Model(NamedTuple):
         folder: Path
+        encoder = None
 
     def write(self, prompt, settings):
         prompts.setdefault(self.name, []).append(prompt)
