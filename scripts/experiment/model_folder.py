@@ -257,10 +257,10 @@ def shape_of_folder(folder: Path) -> Shape | None:
 def as_transformers_makes_it(folder: Path, config: dict) -> tuple[dict, dict[str, list[int]]]:
     """(config.json with its class' defaults, name → sizes of the weights) of a model whose weights are not here, made
     without memory; as given, and no weights, where transformers makes no text model of it."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     try:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
         whole = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config(decoder=True)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(whole)
