@@ -41,6 +41,7 @@ SHARE = 0.25  # of the time, for the stage; its control takes as much, and the e
 CPU_SHARE = 0.4  # of what a processor reaches in large products, that a stage reaches
 EPOCHS = 1  # over code; more of them teach little (Muennighoff et al. 2023 find up to 4 useful, of scarce data)
 FEWEST_STEPS = 50  # of a pass over the data, before a step gets more rows than one of each process
+FEWEST_CURVE = 8  # steps, below which a quarter of them says nothing
 SHORT = 60  # steps, below which a stage is scored twice and warmed up for two steps
 
 
@@ -240,13 +241,17 @@ def propose(base: FoundBase, machine: Machine, hours: float | None, tokens: int)
     stage["learning_rate"] = 1.0e-3 if not base.settings and not machine.gpus else "auto"
     stage["warmup_steps"] = 0.03 if steps >= SHORT else min(2, steps - 1)
     stage["eval_steps"] = 0.1 if steps >= SHORT else 0.5
+    if steps < FEWEST_CURVE:
+        stage["curve"] = []
     stage["eval_rows"] = max(64, total_ranks(machine)) if machine.gpus else 8
     read = min(tokens, steps * per_step)
     of = f"reads {read / 1e6:.2g} of {tokens / 1e6:.2g} million tokens"
     duration = f", about {read / speed / 3600:.2g} h" if speed else "; the machine file names no `gpu_tflops`"
     sentence = f"{of}{', once' if steps == whole else ''}{duration} ({steps:,} steps, {settings['method']}"
     sentence += f" {settings['quantize']})" if settings.get("quantize") else ")"
-    perplexity = {"documents": {"own": 28, "other": 12}, "context": 512, "stride": 448}
+    # on a processor scoring takes as long as training: as many files as the default has for its ten minutes
+    files = min(56, max(12, round(28 * hours / CPU_HOURS)))
+    perplexity = {"documents": {"own": files, "other": 12}, "context": 512, "stride": 448}
     if machine.gpus:
         perplexity = {"documents": {"own": 200, "other": 50}, "context": 2048, "stride": 1536}
     longest = base.shape.max_position_embeddings

@@ -68,7 +68,7 @@ def table_of(clones: list[Clone]) -> list[dict[str, str]]:
 def stages(base: FoundBase, proposal: Proposal, data: str, name: str) -> dict[str, dict]:
     """The stage `name`, laid over the default's stage `own` where that is its name, and for code its control."""
     own = {"from": "base", "data": data, **proposal.stage}
-    if proposal.stage["method"] == "full":
+    if proposal.stage["method"] == "full" and "curve" not in own:
         own["curve"] = [0.5]  # each kept step is a whole model
     if name != "own":
         return {"own": None, name: own}

@@ -155,7 +155,8 @@ def printed_summary(evaluation: dict, results: Path) -> str:
         )
     stage = evaluation["question"]["model"] if evaluation["question"] else list(evaluation["stages"])[-1]
     lines = [*clear, f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
-    lines.append(f"use it:  stagecraft try {stage} --at FILE:LINE, stagecraft serve {stage}, stagecraft release {stage}")
+    commands = [f"stagecraft try {stage} --at FILE:LINE", f"stagecraft serve {stage}", f"stagecraft release {stage}"]
+    lines.append(f"use it:  {', '.join(commands)}")
     return "\n".join([*answer, *gates, *lines])
 
 
