@@ -110,7 +110,7 @@ def found_base(given: str | None) -> FoundBase:
         )
     if "revision" in settings:  # no folder will tell its shape before the first job
         written = {key: getattr(shape, key) for key in read_yaml(DEFAULT)["training"]["base"]["shape"]}
-        settings["shape"] = written | ({"head_dim": shape.head_dim} if shape.head_dim else {})
+        settings["shape"] = written | {"head_dim": shape.head_dim}
     files = TokenizerFiles(folder)
     return FoundBase(settings, shape, files.infill is not None, template_source(files) is not None)
 
@@ -157,7 +157,7 @@ def cpu_tflops(precision: str) -> float:
     from scripts.training.model.float32_products import float32_products
 
     float32_products()
-    size, kind = 1024, torch.bfloat16 if precision == "bf16" else torch.float32
+    size, kind = 1024, {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
     first, second = torch.ones(size, size, dtype=kind), torch.ones(size, size, dtype=kind)
     first @ second  # its memory and threads are made once
     start = time.perf_counter()
@@ -192,16 +192,17 @@ def fastest(base: FoundBase, machine: Machine, tokens: int) -> tuple[dict[str, A
         if best and settings["sequence_length"] != length:
             break
         length = settings["sequence_length"]
-        lora = {"lora": LORA} if settings["method"] == "lora" else {}
-        stage = Stage(**{"from": "base", "data": "own", "learning_rate": 1e-4, "steps": 1, **settings, **lora})
+        if settings["method"] == "lora":
+            settings["lora"] = LORA
+        stage = Stage(**{"from": "base", "data": "own", "learning_rate": 1e-4, "steps": 1, **settings})
         try:
             option = choose("own", stage, base.shape, machine)
         except UserError as error:
             refused = error
             continue
-        speed = option.speed.tokens_per_second if option.speed else None
+        speed = option.speed and option.speed.tokens_per_second
         if best is None or (speed or 0) > (best[1] or 0):
-            best = ({**settings, **lora}, speed)
+            best = (settings, speed)
     if best is None:
         raise refused
     return best
@@ -221,40 +222,72 @@ def propose(base: FoundBase, machine: Machine, hours: float | None, tokens: int)
         here = {"cpu_tflops": cpu_tflops(cpu_precision()), "host_memory_gib": memory() / 2**30}
         machine = machine.model_copy(update={key: value for key, value in here.items() if not getattr(machine, key)})
     settings, speed = fastest(base, machine, tokens)
-    if hours is None:
-        hours = GPU_HOURS if machine.gpus else CPU_HOURS
+    if hours is None and machine.gpus:
+        hours = GPU_HOURS
+    elif hours is None:
+        hours = CPU_HOURS
     per_step = settings["global_batch_size"] * settings["sequence_length"]
-    whole = max(1, round(EPOCHS * tokens / per_step))
-    steps = whole
-    if speed:
-        possible = int(SHARE * hours * 3600 * speed / per_step)
-        if possible < 1:
-            needed = per_step / speed / SHARE / 60
-            raise UserError(
-                f"--time: too short for one step of {per_step:,} tokens, which takes {per_step / speed:,.0f} s here;"
-                f" with all that is scored give at least {needed:,.0f}m"
-            )
-        steps = min(whole, possible)
-    stage: dict[str, Any] = dict(settings)
-    stage["epochs" if steps == whole else "steps"] = EPOCHS if steps == whole else steps
-    # the rate was chosen for the default's base; `auto` is known to be of the right size for others
-    stage["learning_rate"] = 1.0e-3 if not base.settings and not machine.gpus else "auto"
-    stage["warmup_steps"] = 0.03 if steps >= SHORT else min(2, steps - 1)
-    stage["eval_steps"] = 0.1 if steps >= SHORT else 0.5
-    if steps < FEWEST_CURVE:
-        stage["curve"] = []
-    stage["eval_rows"] = max(64, total_ranks(machine)) if machine.gpus else 8
-    read = min(tokens, steps * per_step)
-    of = f"reads {read / 1e6:.2g} of {tokens / 1e6:.2g} million tokens"
-    duration = f", about {read / speed / 3600:.2g} h" if speed else "; the machine file names no `gpu_tflops`"
-    sentence = f"{of}{', once' if steps == whole else ''}{duration} ({steps:,} steps, {settings['method']}"
-    sentence += f" {settings['quantize']})" if settings.get("quantize") else ")"
-    # on a processor scoring takes as long as training: as many files as the default has for its ten minutes
-    files = min(56, max(12, round(28 * hours / CPU_HOURS)))
-    perplexity = {"documents": {"own": files, "other": 12}, "context": 512, "stride": 448}
+    steps = steps_in(hours, per_step, tokens, speed)
+    stage = settings | schedule(steps)
+    whole = steps == whole_pass(tokens, per_step)
+    if whole:
+        stage["epochs"] = EPOCHS
+    else:
+        stage["steps"] = steps
+    stage["learning_rate"] = "auto"
+    if not base.settings and not machine.gpus:
+        stage["learning_rate"] = 1.0e-3  # it was chosen for the default's base
+    stage["eval_rows"] = 8
     if machine.gpus:
-        perplexity = {"documents": {"own": 200, "other": 50}, "context": 2048, "stride": 1536}
-    longest = base.shape.max_position_embeddings
-    if perplexity["context"] > longest:
-        perplexity |= {"context": longest, "stride": longest * 3 // 4}
-    return Proposal(stage, steps, perplexity, sentence)
+        stage["eval_rows"] = max(64, total_ranks(machine))
+    read = min(tokens, steps * per_step)
+    parts = [f"reads {read / 1e6:.2g} of {tokens / 1e6:.2g} million tokens"]
+    if whole:
+        parts.append("once")
+    if speed:
+        parts.append(f"about {read / speed / 3600:.2g} h")
+    else:
+        parts.append("in a time that is not known, as the machine file names no `gpu_tflops`")
+    how = " ".join(filter(None, [settings["method"], settings.get("quantize", "")]))
+    sentence = f"{', '.join(parts)} ({steps:,} steps, {how})"
+    return Proposal(stage, steps, scored(base, machine, hours), sentence)
+
+
+def whole_pass(tokens: int, per_step: int) -> int:
+    """The steps in which all data is read once."""
+    return max(1, round(EPOCHS * tokens / per_step))
+
+
+def steps_in(hours: float, per_step: int, tokens: int, speed: float | None) -> int:
+    """The steps that fit into the stage's share of the time, at most those of a pass over the data. Raises UserError:
+    not one step fits. `speed`: tokens per second; None where the plan does not know it."""
+    if speed is None:
+        return whole_pass(tokens, per_step)
+    possible = int(SHARE * hours * 3600 * speed / per_step)
+    if possible < 1:
+        needed = per_step / speed / SHARE / 60
+        raise UserError(
+            f"--time: too short for one step of {per_step:,} tokens, which takes {per_step / speed:,.0f} s here;"
+            f" with all that is scored give at least {needed:,.0f}m"
+        )
+    return min(whole_pass(tokens, per_step), possible)
+
+
+def schedule(steps: int) -> dict[str, Any]:
+    """The settings of a stage that follow from its number of steps."""
+    if steps >= SHORT:
+        return {"warmup_steps": 0.03, "eval_steps": 0.1}
+    settings: dict[str, Any] = {"warmup_steps": min(2, steps - 1), "eval_steps": 0.5}
+    if steps < FEWEST_CURVE:
+        settings["curve"] = []
+    return settings
+
+
+def scored(base: FoundBase, machine: Machine, hours: float) -> dict[str, Any]:
+    """The settings of suite perplexity."""
+    # on a processor scoring takes as long as training: as many files as the default has for its ten minutes
+    files, others, context = min(56, max(12, round(28 * hours / CPU_HOURS))), 12, 512
+    if machine.gpus:
+        files, others, context = 200, 50, 2048
+    context = min(context, base.shape.max_position_embeddings)
+    return {"documents": {"own": files, "other": others}, "context": context, "stride": context * 7 // 8}

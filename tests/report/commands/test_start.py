@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -374,3 +375,22 @@ def test_questions_and_answers_are_read_by_columns_and_a_test_file_is_held_out(t
     (tmp_path / "one.jsonl").write_text(rows[0])
     with pytest.raises(UserError, match="1 chats leave none to score; add chats, or name a file of others by --test"):
         start(tmp_path / "one.jsonl", "profiles/local")
+
+
+def test_of_a_base_on_the_hub_the_commit_and_the_shape_are_written(tmp_path, base, monkeypatch):
+    from huggingface_hub import HfApi
+
+    asked = []
+
+    def info(api, name, revision, timeout):
+        asked.append((name, revision))
+        return SimpleNamespace(sha="c" * 40)
+
+    monkeypatch.setattr(HfApi, "model_info", info)
+    monkeypatch.setattr(proposal, "small_files", lambda settings: base)
+    repository(tmp_path / "mine", 100)
+    start(tmp_path / "mine", "profiles/a40", "Qwen/Qwen2.5-Coder-7B@main")
+    found = loaded("mine").experiment.training.base
+    assert asked == [("Qwen/Qwen2.5-Coder-7B", "main")]
+    assert (found.model, found.revision, found.package) == ("Qwen/Qwen2.5-Coder-7B", "c" * 40, None)
+    assert found.shape["hidden_size"] == 3584 and found.shape["vocab_size"] == 152064
