@@ -94,11 +94,10 @@ def accept(
     if language is None:
         raise Dropped("extension", extension_of(path))
     check_path(path, settings.unread_folders)
-    notebook = language == "jupyter"  # whose pictures and outputs do not count
-    if content is None or (size >= settings.max_bytes and not notebook):
+    if content is None:
         raise Dropped("size", f"{size} bytes")
     raw, text, encoding = decode_or_convert(bytes(content), settings.encodings)
-    if notebook:
+    if language == "jupyter":  # pictures and outputs do not count
         text = code_cells(text)
         raw = text.encode()
         if len(raw) >= settings.max_bytes:
@@ -215,6 +214,8 @@ def filter_archive(
     if "jupyter" in settings.read_languages():
         limit = max(limit, NOTEBOOK)
     for path, size, content in members(archive, manifest["sha256"], limit):
+        if size >= settings.max_bytes and extension_of(path) != ".ipynb":
+            content = None
         language = language_of(path, content, settings)
         try:
             attribute = folders.declared.attribute(path)

@@ -214,6 +214,20 @@ def experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experime
     return path, load_experiment(read_yaml(path), str(path))
 
 
+def newest_experiment() -> Path | None:
+    """The experiment file whose results are the newest; None where there are none."""
+    newest, at = None, 0.0
+    for file in [*Path("config").glob("*.yaml"), *Path("config/experiments").glob("*.yaml")]:
+        try:
+            results = read_yaml(file).get("results", "results")
+        except UserError:  # of another experiment
+            continue
+        written = Path(str(results), "eval.json")
+        if written.is_file() and written.stat().st_mtime > at:
+            newest, at = file, written.stat().st_mtime
+    return newest
+
+
 def check_owner(experiment: Experiment, claim: bool = False) -> None:
     """Check that the results root holds no results of another experiment.
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of
+from scripts.experiment.load import experiment_of, newest_experiment
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
-from scripts.report.commands.try_models import newest_experiment
 from scripts.serving.assistant import Assistant, check_trained
 from scripts.serving.server import read_key
 from scripts.serving.server import serve as serve_assistant

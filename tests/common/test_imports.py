@@ -19,6 +19,7 @@ AREAS = [
     "training",
     "judge",
     "evaluation",
+    "serving",
     "report",
     "release",
 ]

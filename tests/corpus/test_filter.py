@@ -258,3 +258,35 @@ def test_bytes_are_counted_by_reason_and_a_source_that_keeps_hardly_anything_is_
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1 and "filter theirs: keeps 2.0% of its bytes, 1 of 2 files" in warnings[0]
     assert f"extension {50 * len(GOOD):,}" in warnings[0]
+
+
+def test_a_notebook_s_pictures_do_not_count_for_its_size_but_its_code_does(tmp_path):
+    def notebook(code: str, picture: int) -> bytes:
+        output = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "A" * picture}}
+        cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "source": code, "outputs": [output]}
+        return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+    code = GOOD.decode()
+    files = {
+        "long.ipynb": notebook(code * 200, 0),
+        "shown.ipynb": notebook(code, 50_000),
+        "x.py": GOOD + b"# x\n" * 20_000,
+    }
+    archive = write_archive(tmp_path, "demo", files)
+    settings = Filter(max_bytes=20_000, languages=["jupyter", "python"])
+    with funnel(tmp_path / "out") as result:
+        filter_archive(archive, "demo", settings, result)
+    assert [document["path"] for document in read_jsonl(tmp_path / "out" / DOCUMENTS)] == ["shown.ipynb"]
+    assert result.dropped == {("jupyter", "size"): 1, ("python", "size"): 1}
+
+
+def test_a_source_of_which_nothing_is_kept_ends_there_with_the_reasons(tmp_path):
+    text = "# 这是一个文件，用来计算数值，并返回结果给调用者\n" * 20
+    archive = write_archive(tmp_path, "demo", {f"{n}.py": f"{text}x = {n}\n".encode("gbk") for n in range(3)})
+    member = Member("demo", archive, "")
+    with pytest.raises(
+        UserError, match=r"source demo: none of its 3 files is kept \(3 encoding\); change corpus.filter"
+    ):
+        filter_shard([member], Filter(), "code", tmp_path / "filter")
+    filter_shard([member], Filter(encodings=["gbk"]), "code", tmp_path / "filter")
+    assert read_manifest(tmp_path / "filter/demo")["kept"] == 3

@@ -94,7 +94,7 @@ def test_a_language_without_a_grammar_goes_through_the_corpus_and_is_counted_whe
     assert {examples_of(document, chats, 42) for document in documents} == {"no_grammar"}
 
 
-@pytest.mark.parametrize("needs", [grammar, syntax, lambda name: regions("", name), lambda name: parse("", "", name)])
+@pytest.mark.parametrize("needs", [grammar, syntax, lambda name: parse("", "", name)])
 def test_without_a_grammar_what_needs_one_says_so_in_one_line(needs):
     with pytest.raises(UserError, match=r"^kotlin: no grammar of this language here; there are those of c, cpp, go"):
         needs("kotlin")

@@ -15,8 +15,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.generation.retrieval import Piece
 from scripts.experiment.layout import SPLITS, Layout, split_file
-from scripts.experiment.load import experiment_of
-from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.load import experiment_of, newest_experiment
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.suites import Generation
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
@@ -42,20 +41,6 @@ def text_before(place: str) -> tuple[str, str]:
     if not 1 <= column <= width + 1:
         raise UserError(f"--at {place}: line {line} has {width} characters; give a column from 1 to {width + 1}")
     return path, "".join(lines[: line - 1]) + lines[line - 1][: column - 1]
-
-
-def newest_experiment() -> Path | None:
-    """The experiment file whose results are the newest; None where there are none."""
-    newest, at = None, 0.0
-    for file in [*Path("config").glob("*.yaml"), *Path("config/experiments").glob("*.yaml")]:
-        try:
-            results = read_yaml(file).get("results", "results")
-        except UserError:  # of another experiment
-            continue
-        written = Path(str(results), "eval.json")
-        if written.is_file() and written.stat().st_mtime > at:
-            newest, at = file, written.stat().st_mtime
-    return newest
 
 
 def split_with(experiment: Experiment, layout: Layout, path: str) -> str:
