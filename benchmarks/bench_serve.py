@@ -21,6 +21,7 @@ from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 
+PROMPT = "# scripts/common/files.py\ndef read_json(path):\n    "
 TOKENS, REQUESTS = 32, 4  # of an answer, and of each client
 
 
@@ -88,12 +89,20 @@ def main() -> None:
         line = [*words, "try", stage, "--at", "scripts/cli.py:60", "--experiment", file]
         subprocess.run(line, check=True, capture_output=True)
         values["try"] = Value(round(time.perf_counter() - start, 1), " s", "one place, both ways, with its start")
+        session = [["asked by curl", "answered"]]
+        for name in (stage, f"{stage}-alone"):
+            body = json.dumps({"model": name, "prompt": PROMPT, "max_tokens": 24})
+            line = ["curl", "-s", f"http://127.0.0.1:{port}/v1/completions", "-d", body]
+            answer = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+            session.append([f"`{body}`", f"`{json.dumps(answer['choices'][0]['text'])}`"])
     finally:
         server.terminate()
         server.wait()
-    store(
-        "serve", values, f"{stage} of {file}, {TOKENS} tokens an answer, fp32; environment installed", {"clients": rows}
-    )
+    name, engine = "serve", "torch, float32"
+    if more:
+        name, engine = "serve-gguf", f"llama.cpp, {Path(more[-1]).name}"
+    about = f"{stage} of {file}, {TOKENS} tokens an answer, by {engine}"
+    store(name, values, about, {"clients": rows, "session": session})
 
 
 if __name__ == "__main__":
