@@ -64,7 +64,7 @@ def smoke(shared_clone: Clone, name: str) -> tuple[Path, dict]:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     results = shared_clone.root / "results/smoke" / name
     evaluation = json.loads((results / "eval.json").read_text())
-    assert done.stdout.rstrip().endswith(f"verdict: {evaluation['verdict']}\nreport:  results/smoke/{name}/report.html")
+    assert f"verdict: {evaluation['verdict']}\nreport:  results/smoke/{name}/report.html\nuse it:  " in done.stdout
     again = shared_clone.snakemake("-n", *command(shared_clone.root / f"config/smoke/{name}.yaml"))
     assert "Nothing to be done" in again.stdout + again.stderr
     page = (results / "report.html").read_text()
