@@ -1,4 +1,4 @@
-"""A released GGUF file run by llama.cpp, in the place of the model in torch: several times as fast on a CPU.
+"""A released GGUF file run by llama.cpp, in the place of the model in torch: quantized weights, and a kept prompt.
 
     engine = LlamaCpp(Path("own-q8_0.gguf"))
     ids = engine.write(start, end=[2], tokens=64, temperature=0, top_p=1, seed=0, told=lambda ids: False)
