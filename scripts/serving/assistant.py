@@ -23,6 +23,9 @@ from scripts.experiment.settings.suites import Generation, InPlace
 from scripts.serving.llama_cpp import LlamaCpp
 
 
+CHARACTERS_OF_TOKEN = 4  # of code, about
+
+
 class Written(NamedTuple):
     """What a model wrote.
 
@@ -71,7 +74,10 @@ class Assistant:
         self.name, self.documents = model, []
         if retrieval:
             self.documents = training_code(experiment, layout)
-        self.settings = experiment.evaluation.completion or InPlace()
+        self.settings = experiment.evaluation.completion
+        if self.settings is None:  # as much as suite perplexity, which then decides, shows at a place
+            shown = CHARACTERS_OF_TOKEN * experiment.evaluation.perplexity.context
+            self.settings = InPlace(prompt_characters=min(InPlace().prompt_characters, shown))
         measured = experiment.evaluation.perplexity.retrieval
         self.count = measured.pieces if measured else 0
         self.pieces = Pieces(self.documents, self.count)
