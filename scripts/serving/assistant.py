@@ -22,7 +22,6 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.suites import Generation, InPlace
 from scripts.serving.llama_cpp import LlamaCpp
 
-
 CHARACTERS_OF_TOKEN = 4  # of code, about
 
 
