@@ -120,6 +120,7 @@ def commit_of(name: str, revision: str | None) -> str:
     asked."""
     if revision and re.fullmatch("[0-9a-f]{40}", revision):
         return revision
+    import httpx2
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -130,7 +131,7 @@ def commit_of(name: str, revision: str | None) -> str:
             f"--base {name}: {constants.ENDPOINT} has no such model{f' at {revision}' * bool(revision)}, or asks for a"
             " login (`hf auth login`)"
         ) from error
-    except OSError as error:
+    except (OSError, httpx2.HTTPError) as error:
         raise UserError(
             f"--base {name}: {constants.ENDPOINT} cannot be reached ({type(error).__name__}); set HF_ENDPOINT to a"
             " mirror, or download the model elsewhere and give its folder"

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx2
 import jsonschema
 import pytest
 
@@ -295,7 +296,7 @@ def test_what_cannot_be_started_is_one_line_and_nothing_is_written(tmp_path, mon
     from huggingface_hub import HfApi
 
     def unreachable(*arguments, **named):
-        raise ConnectionError
+        raise httpx2.ConnectError("Name or service not known")
 
     monkeypatch.setattr(HfApi, "model_info", unreachable)
     repository(tmp_path / "mine", 60)
