@@ -10,7 +10,7 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_of, newest_experiment
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
 from scripts.serving.assistant import Assistant, check_trained
-from scripts.serving.server import read_key
+from scripts.serving.server import check_port, read_key
 from scripts.serving.server import serve as serve_assistant
 from scripts.serving.watched import watch_for_ever
 
@@ -49,6 +49,7 @@ def serve(
     """Serve a stage until Ctrl-C. Raises UserError: it is not trained yet, the port is taken, others could reach it
     without a key, or the watched folder is none."""
     key = read_key(host, key_file)
+    check_port(host, port)
     if configfile is None and (configfile := newest_experiment()):
         print(f"experiment: {configfile}, whose results are the newest")
     _, experiment = experiment_of(profile, configfile)

@@ -15,108 +15,37 @@ import hmac
 import json
 import logging
 import re
+import socket
 import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.generation.examples import Prompt
 from scripts.experiment.settings.suites import Generation
 from scripts.serving.assistant import Assistant, Written
+from scripts.serving.openai_forms import (
+    CHAT,
+    COMPLETION,
+    ChatRequest,
+    CompletionRequest,
+    Refused,
+    Request,
+    Shape,
+    usage,
+)
 
 LOOPBACK = "127.0.0.1"
 MOST_BYTES = 4 << 20  # of a request
 MOST_WAITING = 128  # requests; more are refused
 ALONE = "-alone"  # behind a model's name: without retrieved code
 NAMED_FILE = re.compile(r"\s*(?:#|//|--|;|%|/\*|<!--|\"\"\")\s*(?:[Pp]ath|[Ff]ile(?:name)?)?:?\s*([\w./@+-]*\w\.\w+)\s*(?:\*/|-->)?\s*$")  # fmt: skip  # noqa: E501
-
-
-class Request(BaseModel):
-    """The fields that completions and chats have in common; others of OpenAI's are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    model: str = ""
-    max_tokens: int | None = Field(None, ge=1, le=8192)
-    max_completion_tokens: int | None = Field(None, ge=1, le=8192)
-    temperature: float | None = Field(0, ge=0, le=2)
-    top_p: float | None = Field(1, gt=0, le=1)
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    stream: bool = False
-    n: int | None = Field(1, ge=1, le=1)
-    user: str | None = None
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        return tuple(text for text in given if text)
-
-    def generation(self, default: int) -> Generation:
-        tokens = self.max_completion_tokens or self.max_tokens or default
-        return Generation(max_new_tokens=tokens, temperature=self.temperature or 0, top_p=self.top_p or 1)
-
-
-class CompletionRequest(Request):
-    prompt: str | list[str]
-    suffix: str | None = None
-
-
-class Turn(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    role: str
-    content: str | list[dict[str, Any]]
-
-    def message(self) -> dict[str, str]:
-        content = self.content
-        if isinstance(content, list):
-            content = "".join(str(part.get("text", "")) for part in content)
-        role = {"developer": "system"}.get(self.role, self.role)
-        return {"role": role, "content": content}
-
-
-class ChatRequest(Request):
-    messages: list[Turn] = Field(min_length=1)
-
-
-class Refused(Exception):
-    """A request that cannot be answered, with OpenAI's words for why."""
-
-    def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None):
-        self.status, self.message, self.code, self.param = status, message, code, param
-
-    def response(self) -> web.Response:
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
-        return web.json_response({"error": error}, status=self.status)
-
-
-class Shape(NamedTuple):
-    """How an answer is written down: for completions or for chats."""
-
-    name: str
-    prefix: str
-    choice: Callable[[str, bool], dict]  # (text, whether it is a part of a stream) → what holds it
-
-
-def text_choice(text: str, part: bool) -> dict:
-    return {"text": text, "logprobs": None}
-
-
-def chat_choice(text: str, part: bool) -> dict:
-    return {"delta" if part else "message": {"role": "assistant", "content": text}}
-
-
-COMPLETION = Shape("text_completion", "cmpl", text_choice)
-CHAT = Shape("chat.completion", "chatcmpl", chat_choice)
 
 
 def named_file(text: str, user: str | None) -> str:
@@ -271,11 +200,6 @@ class Server:
         return response
 
 
-def usage(written: Written) -> dict:
-    total = written.prompt_tokens + written.tokens
-    return {"prompt_tokens": written.prompt_tokens, "completion_tokens": written.tokens, "total_tokens": total}
-
-
 def read_key(host: str, key_file: Path | None) -> str | None:
     """The key in a file. Raises UserError: another than this machine could ask, and there is no key."""
     if key_file is None:
@@ -286,6 +210,14 @@ def read_key(host: str, key_file: Path | None) -> str | None:
     if len(key) < 16:
         raise UserError(f"--key-file {key_file}: must hold a key of at least 16 characters (`openssl rand -hex 20`)")
     return key
+
+
+def check_port(host: str, port: int) -> None:
+    """Check that an address is free, before a model is loaded. Raises UserError: it is not."""
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise UserError(f"--port {port}: {error.strerror or error}; give another one, or 0 for a free one") from error
 
 
 def serve(assistant: Assistant, host: str, port: int, key_file: Path | None, note: Path, lines: list[str]) -> None:

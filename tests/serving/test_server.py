@@ -19,7 +19,7 @@ from scripts.evaluation.generation.retrieval import Pieces
 from scripts.experiment.settings.corpus import Filter
 from scripts.experiment.settings.suites import Generation, InPlace
 from scripts.serving.assistant import Assistant, training_code
-from scripts.serving.server import Server, named_file, read_key
+from scripts.serving.server import Server, check_port, named_file, read_key
 from scripts.serving.watched import Watched
 from scripts.sources.providers.git import NO_FILTER
 from scripts.sources.providers.git_process import empty_repository
@@ -205,6 +205,9 @@ def test_with_a_key_others_are_refused(assistant, tmp_path):
     assert talk(assistant, conversation, key) == [refused, refused, refused, (200, None)]
     (tmp_path / "key").write_text(f"{key}\n")
     assert read_key("0.0.0.0", tmp_path / "key") == key and read_key("127.0.0.1", None) is None
+    taken = socket.create_server(("127.0.0.1", 0))
+    with taken, pytest.raises(UserError, match=r"--port \d+: Address already in use.*; give another one"):
+        check_port("127.0.0.1", taken.getsockname()[1])
     with pytest.raises(UserError, match=r"--host 0\.0\.0\.0: others could use the model; give --key-file"):
         read_key("0.0.0.0", None)
     (tmp_path / "key").write_text("short")
