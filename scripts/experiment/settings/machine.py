@@ -92,7 +92,7 @@ class Machine(Record):
 
     def recomputed(self, layers: int) -> int:
         """How many of a model's layers are recomputed; with `auto`, before that is decided, all."""
-        if self.gradient_checkpointing in (True, "auto"):
+        if self.gradient_checkpointing is True or self.gradient_checkpointing == "auto":  # 1 is equal to True
             return layers
         return min(int(self.gradient_checkpointing), layers)
 

@@ -12,7 +12,7 @@ from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning.budget import Pass, pass_peak
-from scripts.training.planning.choice import HEADROOM, Option, choose
+from scripts.training.planning.choice import HEADROOM, Option, choose, option
 from scripts.training.planning.plan_stage import PlanInputs, plan
 from scripts.training.planning.states import GIB
 from tests.training.test_plan import QWEN_7B, stage
@@ -87,6 +87,17 @@ def test_auto_recomputes_the_fewest_layers_that_fit_and_is_the_faster_for_each_l
     assert choose("sft", stage(), QWEN_7B, large).machine.gradient_checkpointing is False
     tiny = machine("a40", liger=False, gradient_checkpointing="auto", gpu_memory_gib=39)
     assert choose("sft", stage(), QWEN_7B, tiny).machine.gradient_checkpointing is True  # without headroom
+
+
+def test_one_recomputed_layer_is_one_and_not_all():
+    ways = []
+    for count in (False, 1, 2, True):
+        here = machine("a40", liger=False, gradient_checkpointing=count)
+        ways.append(option("sft", stage(global_batch_size=64), QWEN_7B, here))
+    assert [way.machine.recomputed(28) for way in ways] == [0, 1, 2, 28]
+    memory, seconds = [way.budget.total for way in ways], [way.speed.step for way in ways]
+    assert memory == sorted(memory, reverse=True) and len(set(memory)) == 4
+    assert seconds == sorted(seconds) and len(set(seconds)) == 4
 
 
 TRACED = json.loads(Path("tests/training/planning/traced_passes.json").read_text())
