@@ -79,6 +79,13 @@ def language_of(path: str, content: memoryview | None, settings: Filter) -> str 
     return language
 
 
+def within_limit(path: str, size: int, content: memoryview | None, settings: Filter) -> memoryview | None:
+    """The content of a file, or None where it is too large; of a notebook it is the code that counts, later."""
+    if size >= settings.max_bytes and extension_of(path) != ".ipynb":
+        return None
+    return content
+
+
 def accept(
     path: str, language: str | None, size: int, content: memoryview | None, settings: Filter
 ) -> tuple[bytes, str, str | None]:
@@ -214,8 +221,7 @@ def filter_archive(
     if "jupyter" in settings.read_languages():
         limit = max(limit, NOTEBOOK)
     for path, size, content in members(archive, manifest["sha256"], limit):
-        if size >= settings.max_bytes and extension_of(path) != ".ipynb":
-            content = None
+        content = within_limit(path, size, content, settings)
         language = language_of(path, content, settings)
         try:
             attribute = folders.declared.attribute(path)
@@ -255,9 +261,7 @@ def filter_archive(
 def check_kept(source: str, result: FilterWriter) -> None:
     """Check that something of a source is kept. Raises UserError: nothing is, though it has files."""
     if result.dropped and not result.kept:
-        counts = Counter()
-        for (_, reason), count in result.dropped.items():
-            counts[reason] += count
+        counts = result.facts()["dropped"]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common(3))
         raise UserError(
             f"source {source}: none of its {counts.total():,} files is kept ({reasons}); change corpus.filter, as"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.corpus.filter import accept, language_of
+from scripts.corpus.filter import accept, language_of, within_limit
 from scripts.corpus.heuristics.quality import Dropped
 from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.settings.corpus import Filter
@@ -38,10 +38,11 @@ def listed(folder: Path, repository: Path) -> dict[str, tuple[int, int]]:
 
 def document_of(folder: Path, name: str, settings: Filter, secrets: SecretReplacer) -> dict | None:
     """A file as a document with `id` and `text`; None where the filter drops it."""
-    content = memoryview((folder / name).read_bytes())
+    given = memoryview((folder / name).read_bytes())
+    content = within_limit(name, len(given), given, settings)
     language = language_of(name, content, settings)
     try:
-        raw, text, _ = accept(name, language, len(content), content, settings)
+        raw, text, _ = accept(name, language, len(given), content, settings)
         document = {"id": f"{folder.name}/{name}", "path": name, "text": text, "language": language}
         if settings.secrets == "replace":
             secrets.replace(document, raw)

@@ -236,6 +236,7 @@ def test_code_as_it_is_now_is_retrieved_within_a_look_and_ignored_files_stay_out
     subprocess.run(["git", "init", "--quiet", clone], check=True)
     code = "".join(f"def zebra_{number}(stripe):\n    return stripe + {number}\n\n\n" for number in range(6))
     (clone / "zebra.py").write_text(code + 'password = "Xw9CrZqCs"\n')
+    (clone / "large.py").write_text("zebra = 1\n" * 120_000)  # more than the filter reads
     (clone / ".gitignore").write_text("ignored.py\n")
     (clone / "ignored.py").write_text(code.replace("zebra", "zebra_ignored"))
     watched = Watched(clone, Filter(), empty_repository(tmp_path / "git", NO_FILTER))
@@ -243,7 +244,7 @@ def test_code_as_it_is_now_is_retrieved_within_a_look_and_ignored_files_stay_out
     assert watched.look() and not watched.look()
     assistant.also_retrieve(watched.documents.values())
     _, found = assistant.at("def zebra_9(stripe):\n    ", "", "src/other.py")
-    assert {piece.id for piece in found} == {"tool/zebra.py"}
+    assert {piece.id for piece in found} == {"tool/zebra.py"} and set(watched.documents) == {"zebra.py"}
     assert "Xw9CrZqCs" not in "".join(piece.text for piece in assistant.pieces.pieces)
     (clone / "zebra.py").write_text(code.replace("zebra", "giraffe"))
     assert watched.look()

@@ -17,8 +17,8 @@ from scripts.experiment.settings.corpus import Encoding, Filter
 from scripts.licences.expressions import UNKNOWN
 from scripts.sources.archives.members import LIMITS
 from scripts.sources.fetch import fetch
-from scripts.sources.providers.git import head_commit, is_repository
-from scripts.sources.providers.git_process import run_git
+from scripts.sources.providers.git import NO_FILTER, head_commit, is_repository, quick_head
+from scripts.sources.providers.git_process import empty_repository, run_git
 from scripts.sources.tables.from_folder import location_of, name_of
 from scripts.sources.tables.source import PinnedSource
 
@@ -92,8 +92,12 @@ def look(path: Path) -> Clone:
     """A clone as the filter reads it. Raises UserError: it has no commit, is a partial clone, or cannot be read."""
     name, lines = name_of(path.with_name(path.name.removesuffix(".git"))), []
     with tempfile.TemporaryDirectory() as folder:
-        (work := Path(folder) / "git").mkdir()
-        commit, changed = head_commit(path, work)
+        work = empty_repository(Path(folder) / "git", NO_FILTER)
+        found = quick_head(path, work)
+        if found is None:
+            (work := Path(folder) / "copied").mkdir()
+            found = head_commit(path, work)
+        commit, changed = found
         day = run_git(work, "log", "-1", "--format=%cs", commit).stdout.strip()
         listed = run_git(work, "ls-tree", "-r", "-z", commit).stdout.split("\0")
         archive = Path(folder) / "raw.tar.zst"

@@ -168,6 +168,17 @@ def written_head(folder: Path) -> str | None:
     return head if COMMIT.fullmatch(head) else None
 
 
+def borrow_objects(folder: Path, repository: Path) -> bool:
+    """Let a repository that `empty_repository` made read the objects of a clone where they are, in place of those of an
+    earlier one. False where the clone has none of its own, as a worktree."""
+    for objects in (folder / ".git/objects", folder / "objects"):
+        if objects.is_dir():
+            (repository / "objects/info").mkdir(exist_ok=True)
+            (repository / "objects/info/alternates").write_text(f"{objects.resolve()}\n")
+            return True
+    return False
+
+
 def quick_head(folder: Path, repository: Path) -> tuple[str, list[str]] | None:
     """As `head_commit`, without copying the commit: its objects are read where they are. None where that fails.
 
@@ -175,10 +186,8 @@ def quick_head(folder: Path, repository: Path) -> tuple[str, list[str]] | None:
         repository: one that `empty_repository` made, with NO_FILTER; it can be used for one clone after the other.
     """
     commit = written_head(folder)
-    if commit is None:
+    if commit is None or not borrow_objects(folder, repository):
         return None
-    (repository / "objects/info").mkdir(exist_ok=True)
-    (repository / "objects/info/alternates").write_text(f"{(folder / '.git/objects').resolve()}\n")
     (repository / "HEAD").write_text(f"{commit}\n")
     tree, index = f"--work-tree={folder.resolve()}", folder / ".git/index"
     if not index.is_file():

@@ -8,6 +8,7 @@ plans for so many packed rows instead. It exits with 1 if a stage does not fit. 
 """
 
 import sys
+import tempfile
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +30,8 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.shards import PackedRows
-from scripts.sources.providers.git_process import run_git
+from scripts.sources.providers.git import borrow_objects
+from scripts.sources.providers.git_process import empty_repository, run_git
 from scripts.sources.tables.source import Source
 from scripts.sources.tables.sources_table import sources_of
 from scripts.tokens.packing.mixing import most_rows, validation_rows
@@ -59,14 +61,12 @@ def bytes_of(path: Path) -> int:
     return 0
 
 
-def committed_bytes(source: Source, filters: Filter) -> int:
+def committed_bytes(source: Source, filters: Filter, repository: Path) -> int:
     """Bytes of the files of a repository on this machine that the filter reads, at the pinned commit; 0 where it is not
-    here, or has no such commit."""
-    folder = Path(source.location)
-    if not folder.is_dir():
+    here, or has no such commit. `repository`: an empty one of our own, as git opens no other."""
+    if not borrow_objects(Path(source.location), repository):
         return 0
-    inner = folder / ".git"
-    listed = run_git(inner if inner.is_dir() else folder, "ls-tree", "-r", "-l", "-z", source.pin)
+    listed = run_git(repository, "ls-tree", "-r", "-l", "-z", source.pin)
     size = 0
     for entry in listed.stdout.split("\0"):
         facts, _, path = entry.partition("\t")
@@ -81,14 +81,16 @@ def committed_bytes(source: Source, filters: Filter) -> int:
 def kept_bytes(sources: list[Source], filters: Filter) -> tuple[float, int]:
     """(bytes of text that all sources give, how many of them are known): the others count as the mean of those."""
     known = []
-    for source in sources:
-        manifest = raw_manifest(source.raw_name)
-        if source.kind == "git" and (size := committed_bytes(source, filters)):
-            known.append(size)
-        elif manifest.is_file():
-            known.append(KEPT_OF_RAW * read_json(manifest)["bytes"])
-        elif source.kind == "path" and (size := bytes_of(Path(source.location))):
-            known.append(KEPT_OF_RAW * size)
+    with tempfile.TemporaryDirectory() as work:
+        repository = empty_repository(Path(work))
+        for source in sources:
+            manifest = raw_manifest(source.raw_name)
+            if source.kind == "git" and (size := committed_bytes(source, filters, repository)):
+                known.append(size)
+            elif manifest.is_file():
+                known.append(KEPT_OF_RAW * read_json(manifest)["bytes"])
+            elif source.kind == "path" and (size := bytes_of(Path(source.location))):
+                known.append(KEPT_OF_RAW * size)
     if known:
         return (sum(known) / len(known) * len(sources), len(known))
     return (0, 0)
