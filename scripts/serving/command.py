@@ -73,6 +73,6 @@ def serve(
     )
     facts = {"model": stage, "experiment": experiment.experiment, "host": host, "retrieval": found}
     lines = EDITORS.format(**facts, key="KEY" if key else "none")
-    serve_assistant(assistant, host, port, key_file, layout.served, [lines])
+    serve_assistant(assistant, host, port, key, layout.served, [lines])
     sys.stdout.flush()
     os._exit(0)  # at once: Python takes seconds to take torch down

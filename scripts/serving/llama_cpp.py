@@ -1,7 +1,7 @@
 """A released GGUF file run by llama.cpp, in the place of the model in torch: quantized weights, and a kept prompt.
 
     engine = LlamaCpp(Path("own-q8_0.gguf"))
-    ids = engine.write(start, end=[2], tokens=64, temperature=0, top_p=1, seed=0, told=lambda ids: False)
+    ids = engine.write(start.ids, start.due, start.ends, 64, temperature=0, top_p=1, seed=0, told=lambda ids: False)
 
 llama.cpp gets the ids of our own encoder, never a prompt's text, so its prompt is the measured one. What was taken back
 of a prompt's end is asked for by a grammar. Its rounding is its own: a near tie may be decided otherwise than in the

@@ -220,17 +220,17 @@ def check_port(host: str, port: int) -> None:
         raise UserError(f"--port {port}: {error.strerror or error}; give another one, or 0 for a free one") from error
 
 
-def serve(assistant: Assistant, host: str, port: int, key_file: Path | None, note: Path, lines: list[str]) -> None:
+def serve(assistant: Assistant, host: str, port: int, key: str | None, note: Path, lines: list[str]) -> None:
     """Serve until Ctrl-C.
 
     Args:
+        key: what clients must send; see `read_key`.
         note: the file that says where the server is, for `stagecraft try`.
         lines: what is printed once it listens.
 
     Raises:
-        UserError: the port is taken, or see `read_key`.
+        UserError: the port is taken.
     """
-    key = read_key(host, key_file)
     logging.getLogger().setLevel(logging.WARNING)  # a line for each request would tell what users do
 
     async def run() -> None:

@@ -220,8 +220,9 @@ def propose(base: FoundBase, machine: Machine, hours: float | None, tokens: int)
         UserError: nothing fits the machine, or the time is too short for one step.
     """
     if not machine.gpus:
-        here = {"cpu_tflops": cpu_tflops(cpu_precision()), "host_memory_gib": memory() / 2**30}
-        machine = machine.model_copy(update={key: value for key, value in here.items() if not getattr(machine, key)})
+        here = {"host_memory_gib": machine.host_memory_gib or memory() / 2**30}
+        here["cpu_tflops"] = machine.cpu_tflops or cpu_tflops(cpu_precision())
+        machine = machine.model_copy(update=here)
     settings, speed = fastest(base, machine, tokens)
     if hours is None and machine.gpus:
         hours = GPU_HOURS

@@ -57,9 +57,10 @@ def split_with(experiment: Experiment, layout: Layout, path: str) -> str:
 
 def served(layout: Layout, stage: str, request: dict) -> str | None:
     """What a running server of the stage writes; None where none runs. `request`: as /v1/completions takes it."""
-    if not layout.served.is_file() or read_json(layout.served).get("model") != stage:
+    note = read_json(layout.served) if layout.served.is_file() else {}
+    if note.get("model") != stage:
         return None
-    address = f"http://127.0.0.1:{read_json(layout.served)['port']}/v1/completions"
+    address = f"http://127.0.0.1:{note['port']}/v1/completions"
     body = json.dumps({"max_tokens": NEW_TOKENS, **request}).encode()
     try:
         with urllib.request.urlopen(urllib.request.Request(address, body), timeout=60) as answer:
@@ -101,7 +102,7 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
         sleep_while_waiting(gpus=0)  # before torch is loaded
     settings = Generation(max_new_tokens=NEW_TOKENS)
     for model in ("base", stage):
-        assistant = Assistant(experiment, layout, model)
+        assistant = Assistant(experiment, layout, model, retrieval=bool(at))
         if chat:
             show(model, assistant.write([{"role": "user", "content": chat}], settings).text, [])
             continue
