@@ -82,7 +82,6 @@ $(INSTALLED):
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.lock)
 	$(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
-	! $(BIN)/python -m scripts.hosts.hardware || $(BIN)/uv pip install --quiet --python $(BIN)/python --group liger
 	rm -f .venv/installed-*
 	touch $@
 

@@ -1,21 +1,21 @@
-"""Training speed of Qwen2.5-shaped models with random weights on one GPU: a Markdown table for benchmarks/README.md.
+"""Training speed of Qwen2.5-shaped models with random weights on one GPU, here and with TRL: the table `gpu`.
 
-    uv pip install --group gpu
-    python -m benchmarks.bench_gpu [--shapes 0.5b 1.5b 7b] [--rows 4]
-    python -m benchmarks.bench_gpu --shapes tiny --device cpu --length 64      # tries it out
+    python -m benchmarks.bench_gpu [--cases 0.5b-full 7b-lora ...] [--minutes 8]
+    python -m benchmarks.bench_gpu --cases tiny-full tiny-lora --device cpu --length 64      # tries it out
 
-Each model, fully trained and with LoRA, in bf16 with checkpointed activations, over packed rows of 4096 tokens: sdpa,
-the best kernel of scripts/training/model/attention.py and Liger in turn, and TRL's SFTTrainer with packing. Each line
-is a process of its own; the rate is a median over the steps after the first five. Beside the memory stands what the
-plan says of it, without CUDA's context and fragmentation. A run that fails says so in its line.
+bf16, four packed rows of 4,096 tokens a step, the best attention kernel in all. A stage of stagecraft runs as its plan
+for this card says: micro-batch and recomputed layers. TRL runs as its defaults say (all layers recomputed), and once
+more without recomputation and with Liger's kernels, where these are installed. All run in one process, one after the
+other; the rate is the median of windows of some steps, without the first. Beside the memory stands what the plan says
+of it, without CUDA's context and fragmentation. A run that fails says so in its line.
 """
 
-import datetime
-import json
+import gc
+import importlib.util
 import statistics
-import subprocess
-import sys
 import tempfile
+import time
+import traceback
 
 import numpy as np
 import torch
@@ -34,20 +34,21 @@ from transformers import (
 )
 from trl import SFTConfig, SFTTrainer
 
+from benchmarks.figures import store
 from scripts.common.cli import run
 from scripts.common.options import parser
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.pack import pieces_of
+from scripts.training.engine.callbacks import RecomputedLayers
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.chunked_loss import use_chunked_loss
+from scripts.training.model.compiled import choose_compile, compile_layers
 from scripts.training.model.kernels import choose_attention, installed_kernels
-from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.monitoring.measurements import Throughput
-from scripts.training.planning.budget import stage_budget
-from scripts.training.planning.resolved_stage import Batch
+from scripts.training.monitoring.measurements import Throughput, peak_flops
+from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.states import GIB
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
@@ -59,13 +60,9 @@ SHAPES = {
 }
 KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "tie_word_embeddings")  # fmt: skip
-VARIANTS = [
-    {"trainer": "stagecraft", "attention": "sdpa", "liger": False},
-    {"trainer": "stagecraft", "attention": "best", "liger": False},
-    {"trainer": "stagecraft", "attention": "best", "liger": True},
-    {"trainer": "trl", "attention": "best", "liger": "auto"},
-]
-WARM, STEPS = 5, 15
+TRAINERS = ("stagecraft", "trl", "trl-tuned")
+CASES = ("0.5b-full", "0.5b-lora", "1.5b-full", "1.5b-lora", "7b-lora", "7b-qlora")
+WINDOW, WINDOWS = 4, 3  # steps between two measurements, and how many of these; the first one is a warm-up
 LORA = {"r": 8, "targets": ["q_proj", "k_proj", "v_proj", "o_proj"]}
 END = "<|endoftext|>"
 
@@ -122,106 +119,176 @@ class Figures(TrainerCallback):
             self.steps.append(dict(logs))
 
 
-def planned(case: dict) -> float:
-    """GiB by the plan, for what a stage of this repository would run: the best kernel of attention."""
+def planned(case: dict) -> Option:
+    """How a stage of this repository would run on this card, by its plan: micro-batch, recomputed layers, memory."""
     shape = Shape(**dict(zip(KEYS, SHAPES[case["shape"]], strict=True)))
-    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": case["method"]}
+    method = case["method"]
+    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "precision": "bf16"}
+    settings |= {"method": "full" if method == "full" else "lora", "quantize": "4bit" if method == "qlora" else "none"}
     settings |= {"sequence_length": case["length"], "global_batch_size": case["rows"], "lora": {**LORA, "dropout": 0}}
-    stage, batch = Stage.parse(settings, "bench"), Batch(case["rows"], 1)
-    machine = {"nodes": 1, "gpus": 1, "micro_batch_size": case["rows"], "liger": case["liger"]}
-    machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
-    gpu_bytes = stage_budget(stage, shape, machine, batch, validates=False).gpu
-    return sum(value for part, value in gpu_bytes.items() if part not in ("CUDA", "fragmentation")) / GIB
+    stage = Stage.parse(settings, "bench")
+    machine = {"nodes": 1, "gpus": 1, "micro_batch_size": "auto", "gradient_checkpointing": "auto"}
+    machine |= {"compile": case.get("compile", "auto")}
+    if case["device"] == "cpu":
+        machine |= {"gpus": 0, "cpu_tflops": 0.1}
+    else:
+        card = torch.cuda.get_device_properties(0)
+        machine |= {"gpu_memory_gib": card.total_memory / GIB, "gpu_tflops": peak_flops(card.name) / 1e12}
+    return choose("bench", stage, shape, Machine.parse(machine, "bench"))
+
+
+def quantize(model: PreTrainedModel) -> None:
+    """Put the layers' matrices into 4 bits as a stage with `quantize: 4bit` loads them, without writing them first."""
+    import bitsandbytes
+
+    for module in list(model.model.modules()):
+        for name, linear in list(module.named_children()):
+            if type(linear) is not torch.nn.Linear:
+                continue
+            small = bitsandbytes.nn.Linear4bit(
+                linear.in_features, linear.out_features, linear.bias is not None, torch.bfloat16, True, "nf4"
+            )
+            small.weight = bitsandbytes.nn.Params4bit(
+                linear.weight.data, requires_grad=False, compress_statistics=True, quant_type="nf4"
+            )
+            small.bias, device = linear.bias, linear.weight.device
+            setattr(module, name, small.to(device))
+    model.is_loaded_in_4bit = True
 
 
 def measure(case: dict) -> dict:
-    """Rate, MFU and memory of a variant with `shape`, `method`, `device`, `rows` and `length`, in this process."""
-    cpu, length, rows, attention = case["device"] == "cpu", case["length"], case["rows"], case["attention"]
-    if attention == "best":
-        attention = choose_attention(gpu_capability(1), "bf16", installed_kernels()).name
-    shape = dict(zip(KEYS, SHAPES[case["shape"]], strict=True))
-    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch_size=1, liger=case["liger"]), "qwen2")
-    lora = case["method"] == "lora"
+    """Rate, MFU and memory of a trainer for `shape`, `method`, `device`, `rows` and `length`, in this process."""
+    cpu, length, rows, ours = case["device"] == "cpu", case["length"], case["rows"], case["trainer"] == "stagecraft"
+    attention = choose_attention(gpu_capability(not cpu), "bf16", installed_kernels()).name
+    shape, full = dict(zip(KEYS, SHAPES[case["shape"]], strict=True)), case["method"] == "full"
+    option = planned(case)
+    micro, accumulation = rows, 1
+    if ours:
+        micro, accumulation = option.batch
+    recomputed = option.machine.recomputed(shape["num_hidden_layers"])
     torch.manual_seed(0)
     with torch.device(case["device"]):
         config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
-        dtype = torch.bfloat16 if lora else torch.float32  # frozen ones in that of compute, as in lora.py
+        dtype = torch.float32 if full else torch.bfloat16  # frozen ones in that of compute, as in lora.py
         model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
-    if lora:
+    if case["method"] == "qlora":
+        quantize(model)
+    if not full:
         adapted = LoraConfig(r=LORA["r"], target_modules=LORA["targets"], task_type="CAUSAL_LM")
         model = get_peft_model(model, adapted)
-    texts = documents(STEPS * rows * length, length, shape["vocab_size"], median=length // 8)
+    texts = documents(WINDOW * WINDOWS * rows * length, length, shape["vocab_size"], median=length // 8)
     with tempfile.TemporaryDirectory() as folder:
-        trainer_arguments = {
-            "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": rows, "use_cpu": cpu, "bf16": True,
-            "activation_checkpointing": True, "save_strategy": "no", "report_to": [],
-            "disable_tqdm": True, "logging_steps": 1, "use_cache": False,
+        arguments = {
+            "output_dir": folder, "max_steps": WINDOW * WINDOWS, "per_device_train_batch_size": micro, "use_cpu": cpu,
+            "gradient_accumulation_steps": accumulation, "bf16": True, "save_strategy": "no", "report_to": [],
+            "disable_tqdm": True, "logging_steps": WINDOW, "use_cache": False,
         }  # fmt: skip
-        if case["trainer"] == "trl":
-            trainer = sft_trainer(model, texts, length, {**trainer_arguments, "use_liger_kernel": liger})
+        callbacks = [Throughput(rows * length, length, bf16=True), Figures()]
+        if ours:
+            compiled = choose_compile(option.machine, option.settings)
+            if compiled:
+                compile_layers(model)
+            given = TrainingArguments(**arguments, activation_checkpointing=recomputed > 0, remove_unused_columns=False)
+            rows_given, collator = packed(texts, length), collator_for(attention)
+            trainer = StageTrainer(model, given, train_dataset=rows_given, data_collator=collator)
+            use_chunked_loss(model, "none", "", compiled)
+            callbacks.append(RecomputedLayers(option.machine))
+        elif case["trainer"] == "trl":
+            trainer = sft_trainer(model, texts, length, arguments)
         else:
-            arguments = TrainingArguments(**trainer_arguments, remove_unused_columns=False)
-            data, collator = packed(texts, length), collator_for(attention)
-            trainer = StageTrainer(model, arguments, train_dataset=data, data_collator=collator)
-            use_chunked_loss(model, "none", own="")
-        figures = Figures()
-        for callback in (Throughput(rows * length, length, bf16=True), figures):
+            liger = not cpu and importlib.util.find_spec("liger_kernel") is not None
+            tuned = {"gradient_checkpointing": False, "use_liger_kernel": liger}
+            trainer = sft_trainer(model, texts, length, arguments | tuned)
+        for callback in callbacks:
             trainer.add_callback(callback)
         trainer.remove_callback(PrinterCallback)
-        with liger_kernels(model, liger and case["trainer"] != "trl", loss=False):
-            trainer.train()
-    steps, last = figures.steps[WARM:], figures.steps[-1]
+        trainer.train()
+    windows = callbacks[1].steps[1:]
+    plan = sum(value for part, value in option.budget.gpu.items() if part not in ("CUDA", "fragmentation")) / GIB
     return {
         "attention": attention,
-        "liger": liger,
-        "tokens_per_second": statistics.median(step["tokens_per_second"] for step in steps),
-        "mfu": statistics.median(step["mfu"] for step in steps) if "mfu" in last else None,
-        "memory_gib": last.get("memory_allocated_gib", last.get("memory_resident_gib")),
-        "planned_gib": planned(case) if case["trainer"] == "stagecraft" and case["attention"] == "best" else None,
+        "tokens_per_second": statistics.median(window["tokens_per_second"] for window in windows),
+        "mfu": statistics.median(window.get("mfu", 0) for window in windows),
+        "memory_gib": windows[-1].get("memory_allocated_gib", windows[-1].get("memory_resident_gib")),
+        "planned_gib": plan,
+        "loss": windows[-1]["loss"],
+        "recomputed": recomputed,
+        "micro_batch": micro,
     }
 
 
-def line(case: dict) -> str:
-    """One line of the table, measured in a process of its own."""
-    words = [sys.executable, "-m", "benchmarks.bench_gpu", "--measure", json.dumps(case)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        result, figures = case, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
-    else:
-        result = json.loads(done.stdout.splitlines()[-1])
-        mfu, plan = f"{result['mfu']:.1%}" if result["mfu"] else "unknown", result["planned_gib"]
-        figures = [f"{result['tokens_per_second']:,.0f}", mfu, f"{result['memory_gib']:.1f}"]
-        figures.append(f"{plan:.1f}" if plan else "")
-        if plan and case["device"] == "cuda":  # on the CPU the memory measured is the whole process'
-            figures[-1] += f" ({plan / result['memory_gib'] - 1:+.1%})"
-    kernels = [result["attention"], "yes" if result["liger"] else "no"]
-    return f"| {' | '.join([case['shape'], case['method'], case['trainer'], *kernels, *figures])} |"
+def alone(case: dict) -> dict | None:
+    """`measure`, with the card's memory empty before and after; None with a printed line where it fails."""
+    if case["device"] == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    result, began = None, time.monotonic()
+    try:
+        result = measure(case)
+        print(f"{case['shape']} {case['method']} {case['trainer']} {case.get('compile', '')}: {result}", end=" ")
+    except Exception as error:  # one that does not fit, or a kernel that fails: the others still run
+        line = str(error).splitlines() or [""]
+        print(f"{case['shape']} {case['method']} {case['trainer']}: {type(error).__name__}: {line[0][:200]}", end=" ")
+        traceback.print_exc()
+    print(f"({time.monotonic() - began:.0f} s)", flush=True)
+    gc.collect()
+    if case["device"] == "cuda":
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+    return result
+
+
+HEAD = ["Qwen2.5", "method", "tokens/s", "TRL's defaults", "TRL, tuned", "x", "MFU %", "GiB", "planned", "recomputed"]
+
+
+def row(case: str, results: dict[str, dict]) -> list:
+    """A row of the table; what failed is a dash."""
+    shape, method = case.split("-")
+    rates = [f"{results[name]['tokens_per_second']:,.0f}" if name in results else "-" for name in TRAINERS]
+    ours = results.get("stagecraft")
+    if not ours:
+        return [shape, method, *rates, "-", "-", "-", "-", "-"]
+    times = "-"
+    if "trl" in results:
+        times = round(ours["tokens_per_second"] / results["trl"]["tokens_per_second"], 2)
+    memory, plan = round(ours["memory_gib"], 1), round(ours["planned_gib"], 1)
+    layers = f"{ours['recomputed']} of {SHAPES[shape][3]}, {ours['micro_batch']} rows"
+    return [shape, method, *rates, times, round(100 * ours["mfu"], 1), memory, plan, layers]
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--shapes", nargs="+", choices=SHAPES, default=["0.5b", "1.5b", "7b"])
+    known = [f"{shape}-{method}" for shape in SHAPES for method in ("full", "lora", "qlora")]
+    arguments.add_argument("--cases", nargs="+", choices=known, default=CASES)
     arguments.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments.add_argument("--rows", type=int, default=4, help="rows per step")
     arguments.add_argument("--length", type=int, default=4096, help="tokens of a row")
-    arguments.add_argument("--measure", type=json.loads, help="one line alone, in this process")
+    arguments.add_argument("--minutes", type=float, default=60, help="after this time no further run begins")
     options = arguments.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure)))
-        return
     if options.device == "cuda" and not torch.cuda.is_available():
         # no error: `make bench` runs it everywhere
-        print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
+        print("bench_gpu: needs a CUDA GPU; `--cases tiny-full --device cpu --length 64` tries it out without one")
         return
     hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
-    print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}: {' '.join(sys.argv[1:])}\n")
-    print("| model | method | trainer | attention | Liger | tokens/s | MFU | memory, GiB | planned |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    conditions = {"device": options.device, "rows": options.rows, "length": options.length}
-    for shape in options.shapes:
-        for method in ("full", "lora"):
-            for variant in VARIANTS:
-                print(line({**variant, **conditions, "shape": shape, "method": method}), flush=True)
+    print(f"{hardware}, torch {torch.__version__}", flush=True)
+    began, table = time.monotonic(), [HEAD]
+    for name in options.cases:
+        shape, method = name.split("-")
+        case = {"shape": shape, "method": method, "device": options.device}
+        case |= {"rows": options.rows, "length": options.length}
+        results = {}
+        for trainer in TRAINERS:
+            if time.monotonic() - began < 60 * options.minutes and (result := alone({**case, "trainer": trainer})):
+                results[trainer] = result
+        table.append(row(name, results))
+    for line in table:
+        print(" | ".join(map(str, line)))
+    if options.device == "cuda":
+        conditions = (
+            f"{hardware}, torch {torch.__version__}; one run each, one after the other in one process, the median of"
+            f" {WINDOWS - 1} windows of {WINDOW} steps; bf16, {options.rows} packed rows of {options.length} tokens a"
+            " step, random weights, the same attention kernel in all; tuned TRL: no recomputation, and Liger's kernels"
+        )
+        store("gpu", {}, conditions, {"lines": table})
 
 
 if __name__ == "__main__":

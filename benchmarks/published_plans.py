@@ -48,7 +48,7 @@ def plan_of(row) -> tuple[float, float, float]:
             micro_batch_size=row.rows,
             sharding=row.sharding,
             gradient_checkpointing=checkpointing,
-            liger=row.liger == "yes",
+            compile=row.liger == "yes",  # which keeps about as much
             gpu_tflops=tflops,
             mfu=share,
             link_gbs=link,

@@ -64,6 +64,7 @@ KEYS = {
     "clip": f"{STAGE}.max_grad_norm",
     "global_batch": f"{STAGE}.global_batch_size",
     "micro_batch": f"{MACHINE}.micro_batch_size",
+    "liger": f"{MACHINE}.compile",
     "human": "evaluation.human_ratings",
     "batch_size": f"{STAGE}.global_batch_size",
     "num_train_epochs": f"{STAGE}.epochs",

@@ -1,7 +1,5 @@
 """What this host has: its CPU, its GPU driver, and whether the installed torch can use that driver.
 
-    python -m scripts.hosts.hardware    # exit code 0 if torch can use a GPU here, else 1
-
 Neither torch nor CUDA is loaded: torch's CUDA version is read from its version.py, the driver's from NVML. So the check
 takes no time when a workflow starts, nor in a job.
 """
@@ -9,7 +7,6 @@ takes no time when a workflow starts, nor in a job.
 import importlib.util
 import os
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,7 +106,3 @@ def sleep_while_waiting(gpus: int) -> None:
     """
     if gpus == 0 and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "0")
-
-
-if __name__ == "__main__":
-    sys.exit(torch_build().cuda is None or gpu_driver() is None)

@@ -47,9 +47,9 @@ from scripts.training.engine.stage_process import die_with_torchrun, stage_parse
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.chunked_loss import use_chunked_loss
+from scripts.training.model.compiled import choose_compile, compile_layers
 from scripts.training.model.float32_products import float32_products
-from scripts.training.model.kernels import UNSHARDED_WEIGHTS, architecture
-from scripts.training.model.liger import choose_liger, liger_kernels
+from scripts.training.model.kernels import architecture
 from scripts.training.model.loading import adapter_base, count_parameters, load_model
 from scripts.training.model.lora import load_with_adapters
 from scripts.training.model.nope import no_rope_parameters
@@ -208,9 +208,10 @@ def train(
         )
     if first_rank:
         check_disk_space(stage, model, origin, work)
-    liger = choose_liger(machine, model.config.model_type)
-    chunked = use_chunked_loss(model, machine.sharding, architecture(whole).own_loss)
-    liger_loss = not chunked and machine.sharding in UNSHARDED_WEIGHTS
+    compiled = choose_compile(machine, settings)
+    if compiled:
+        compile_layers(model)
+    chunked = use_chunked_loss(model, machine.sharding, architecture(whole).own_loss, compiled)
 
     # the trainer, with rows, optimizer and callbacks
     together = stage.processes * stage.micro_batch_size
@@ -233,7 +234,6 @@ def train(
     # train to the last step
     began, eval_loss = time.monotonic(), None
     with (
-        liger_kernels(model, liger, liger_loss),
         no_half_written_checkpoint(work, owner),
         disk_errors(work),
         parallel.lost_ranks_as_fault(name, machine),
@@ -251,7 +251,7 @@ def train(
         "stage": name,
         "machine": machine.hardware,
         "attention": attention,
-        "liger": liger,
+        "compiled": compiled,
         "chunked_loss": chunked,
         **({} if machine.gpus else {"float32_products": float32_products()}),
         "parameters": sum(map(size_of, model.parameters())),

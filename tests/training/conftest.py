@@ -56,7 +56,7 @@ MACHINE = {
     "micro_batch_size": 2,
     "sharding": "none",
     "gradient_checkpointing": False,
-    "liger": "auto",
+    "compile": "auto",
 }
 
 

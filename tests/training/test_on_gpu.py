@@ -28,7 +28,7 @@ pytestmark = pytest.mark.gpu
 GPU = {**MACHINE, "gpus": 1}
 SHAPE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2}  # heads of 64
 LORA = {**STAGE["lora"], "dropout": 0, "targets": "all-linear", "merge": True}
-ENVIRONMENT = {**os.environ, "TORCHDYNAMO_DISABLE": "1"}  # DeepSpeed compiles its iteration, which changes nothing here
+ENVIRONMENT = dict(os.environ)
 
 
 @pytest.fixture(scope="module")
@@ -169,11 +169,10 @@ def test_muon_on_the_gpu_follows_the_cpu(stage_run):
     assert losses(ours) == pytest.approx(losses(theirs), abs=0.05)  # Newton-Schulz runs in bf16
 
 
-def test_liger_gives_the_losses_of_transformers_own_kernels(stage_run):
-    pytest.importorskip("liger_kernel")
-    with_liger, without = (stage_run({**GPU, "liger": liger}, precision="bf16") for liger in (True, False))
-    assert (summary(with_liger)["liger"], summary(without)["liger"]) == (True, False)
-    assert losses(with_liger) == pytest.approx(losses(without), abs=0.05)
+def test_compiled_layers_give_the_losses_of_transformers_own_code(stage_run):
+    compiled, plain = (stage_run({**GPU, "compile": compiled}, precision="bf16") for compiled in (True, False))
+    assert (summary(compiled)["compiled"], summary(plain)["compiled"]) == (True, False)
+    assert losses(compiled) == pytest.approx(losses(plain), abs=0.05)
 
 
 @pytest.mark.parametrize("quantize", ["none", "8bit", "4bit"])

@@ -73,10 +73,10 @@ class Machine(Record):
         description="Recompute activations in the backward pass instead of keeping them: of all layers (`true`), of so"
         " many of the first ones, or of none. `auto`: for each stage of the fewest that fit, by its plan.",
     )
-    liger: Literal["auto"] | bool = Field(
+    compile: Literal["auto"] | bool = Field(
         "auto",
-        description="Whether to use Liger's fused Triton kernels. `auto`: on GPUs, if liger-kernel is installed and"
-        " supports the model, and if the weights are not sharded (not with `fsdp2` and `zero3`).",
+        description="Whether to compile each layer by torch.compile, which needs a C compiler. `auto`: on GPUs, if"
+        " there is one, and if the weights are neither sharded (not with `fsdp2` and `zero3`) nor quantized.",
     )
     collective_timeout: int = Field(
         1800,

@@ -11,7 +11,6 @@ there. So give a time limit some minutes of warning, as long as a step, an evalu
 
 import datetime
 import importlib.util
-import logging
 import os
 import shutil
 import signal
@@ -43,7 +42,7 @@ from scripts.training.engine.parallel import Layout, ShardingCheck, current_layo
 from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.trainer import PassRecordingTrainer, StageTrainer, validation_losses
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds, StallAlert
-from scripts.training.monitoring.measurements import MetricLog, Throughput
+from scripts.training.monitoring.measurements import FreeMemory, MetricLog, Throughput
 from scripts.training.planning.resolved_stage import ResolvedStage
 
 
@@ -217,6 +216,9 @@ DOCUMENTS_SHOWN = 20  # in the error line; alerts.jsonl has all
 class Interruption(TrainerCallback):
     """After each step all ranks agree, in one small reduction, whether to stop.
 
+    What they agreed on is read after the next step, so that the host does not wait for the GPU; at once after a step
+    that is logged, evaluated or saved, and after the last.
+
     Args:
         trainer: the trainer that calls it.
         shards: the training rows.
@@ -235,6 +237,7 @@ class Interruption(TrainerCallback):
         self.trainer, self.stage, self.shards = trainer, stage, shards
         self.alerts, self.progress, self.owner = alerts, progress, owner
         self.received, self.stopped_at, self.signal = 0, None, ""
+        self.unread = []  # (step, its passes, what the ranks agreed on), oldest first
 
     def on_train_begin(self, args, state, control, **kwargs):
         for number in STOPS:
@@ -252,16 +255,25 @@ class Interruption(TrainerCallback):
         flags = torch.cat([local_flags, self.trainer.nonfinite().to(args.device)]).int()
         if args.world_size > 1:
             torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
-        received, lost, bad_loss, bad_norm = flags.tolist()
-        if lost:
-            exit_all_ranks(args, f"{self.stage}: {self.owner.lost_message()}" if self.owner else "")
-        if bad_loss or bad_norm:
-            self.end_nonfinite(args, state, bool(bad_loss))
-        if received and state.global_step < state.max_steps:
-            self.signal = signal.Signals(received).name
-            self.stopped_at, self.progress.final_state = state.global_step, "stopped"
-            control.should_log = control.should_save = control.should_training_stop = True
+        self.unread.append((state.global_step, list(self.trainer.passes), flags))
+        last = state.global_step >= state.max_steps
+        while len(self.unread) > 1 or (self.unread and self.reads_at_once(control, last)):
+            step, passes, flags = self.unread.pop(0)
+            received, lost, bad_loss, bad_norm = flags.tolist()
+            if lost:
+                exit_all_ranks(args, f"{self.stage}: {self.owner.lost_message()}" if self.owner else "")
+            if bad_loss or bad_norm:
+                self.trainer.passes[:] = passes
+                self.end_nonfinite(args, state, step, bool(bad_loss))
+            if received and not last:
+                self.signal = signal.Signals(received).name
+                self.stopped_at, self.progress.final_state = state.global_step, "stopped"
+                control.should_log = control.should_save = control.should_training_stop = True
         return control
+
+    def reads_at_once(self, control, last: bool) -> bool:
+        """Whether the flags of this step are read before the next one: what is saved must be known to be finite."""
+        return last or control.should_log or control.should_evaluate or control.should_save
 
     def on_train_end(self, args, state, control, **kwargs):
         if self.stopped_at is not None:
@@ -272,9 +284,13 @@ class Interruption(TrainerCallback):
                 MachineFault,
             )
 
-    def end_nonfinite(self, args, state, bad_loss: bool) -> None:
-        """End the stage without a checkpoint of this step; the alert names the documents of all ranks. `bad_loss`:
-        whether a rank's loss is not finite; else it is the gradient norm."""
+    def end_nonfinite(self, args, state, step: int, bad_loss: bool) -> None:
+        """End the stage without a checkpoint of this step; the alert names the documents of all ranks.
+
+        Args:
+            step: whose loss or gradient norm is not finite; the trainer has its passes.
+            bad_loss: whether a rank's loss is not finite; else it is the gradient norm.
+        """
         documents = []
         if not bad_loss or self.trainer.nonfinite()[0]:
             documents = self.trainer.suspect_documents(self.shards)
@@ -290,9 +306,9 @@ class Interruption(TrainerCallback):
         quantity = "loss" if bad_loss else "gradient norm"
         text = f"the {quantity} is not finite; documents of the batch: {shown}{more}"
         if args.process_index == 0:
-            self.alerts.send(state.global_step, "not_finite", float("nan"), None, text, documents=documents)
+            self.alerts.send(step, "not_finite", float("nan"), None, text, documents=documents)
             self.progress.write(state, "stopped")
-        exit_all_ranks(args, f"{self.stage}: step {state.global_step}: {text}")
+        exit_all_ranks(args, f"{self.stage}: step {step}: {text}")
 
 
 def exit_all_ranks(args, line: str, kind: type[UserError] = UserError) -> None:
@@ -316,26 +332,6 @@ class RecomputedLayers(TrainerCallback):
         for number, layer in enumerate(layers):
             if self.count is not None and number >= self.count:
                 layer.gradient_checkpointing = False
-
-
-class FreeMemory(TrainerCallback):
-    """Says once, after some steps, that much of the GPU stays free. It is not asked on a CPU."""
-
-    AFTER, SHARE = 3, 0.15  # steps, and share of the card
-
-    def __init__(self, first_step: int, machine: Machine):
-        self.at, self.machine = first_step + self.AFTER, machine
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step != self.at or not self.machine.gpus:
-            return
-        gib = torch.cuda.get_device_properties(args.device).total_memory / 2**30
-        peak = torch.cuda.max_memory_reserved(args.device) / 2**30
-        if peak < (1 - self.SHARE) * gib:
-            logging.info(
-                f"memory: {peak:.1f} of {gib:.1f} GiB were needed; with `micro_batch_size: auto` and"
-                " `gradient_checkpointing: auto` in the machine file the plan uses what is free"
-            )
 
 
 def add_callbacks(

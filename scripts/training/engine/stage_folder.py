@@ -57,7 +57,7 @@ def environment(threads: int, facts: dict) -> dict:
     driver = gpu_driver()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     changes = subprocess.run(["git", "diff", "HEAD", "--", *CODE], capture_output=True, text=True, check=False)
-    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy", *["liger-kernel"] * facts["liger"]]
+    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy"]
     return {
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in packages},
@@ -72,7 +72,7 @@ def environment(threads: int, facts: dict) -> dict:
         "threads": threads,
         "git_commit": commit.stdout.strip() or None,
         "git_diff": changes.stdout[:LONGEST_DIFF] or None,
-        **{name: facts[name] for name in ("attention", "liger")},
+        **{name: facts[name] for name in ("attention", "compiled")},
     }
 
 

@@ -1,14 +1,16 @@
 """The loss of a causal language model in chunks of tokens, so that the logits of a whole batch never exist.
 
-    use_chunked_loss(model, "zero2", architecture(folder).own_loss)
+    use_chunked_loss(model, "zero2", architecture(folder).own_loss, compiled=True)
     loss = model(**batch, num_items_in_batch=targets).loss
 
 The logits of 16,384 tokens over 152,000 words are 10 GB in float32, and training makes three tensors of that size. Here
 only tokens with a target pass the head, CHUNK at a time, and the gradients of a chunk are computed beside its loss, as
-in Liger's fused loss, so that nothing is computed twice. torch's `linear_cross_entropy` does so too, but returns the
+in Liger's fused loss, so that nothing is computed twice. Compiled, the softmax and its gradient are two
+readings of the logits in bf16, without a copy in float32. torch's `linear_cross_entropy` does so too, but returns the
 loss of a bf16 model in bf16, with three digits.
 """
 
+from functools import cache, partial
 from types import MethodType
 
 import torch
@@ -17,7 +19,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 from transformers.trainer_utils import unwrap_peft_model
 
-from scripts.training.model.kernels import CHUNK, UNSHARDED_WEIGHTS
+from scripts.training.model.kernels import CHUNK, COMPILED_CHUNK, UNSHARDED_WEIGHTS
 
 IGNORED = -100  # the label of a token that is no target
 
@@ -50,6 +52,23 @@ def loss_of_chunk(
     return loss, gradient
 
 
+def loss_of_logits(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same sum and gradient from the logits, [tokens, words], as the compiler fuses it: each value is float32 while
+    it is in a register, and none is written as such."""
+    values = logits.float()
+    log_sum = torch.logsumexp(values, -1, keepdim=True)
+    loss = (log_sum - values.gather(1, targets[:, None])).sum()
+    is_target = torch.arange(values.shape[1], device=values.device)[None, :] == targets[:, None]
+    gradient = torch.where(is_target, torch.expm1(values - log_sum), torch.exp(values - log_sum))
+    return loss, gradient.to(logits.dtype)
+
+
+@cache
+def compiled_loss():
+    """`loss_of_logits`, compiled for chunks of one size."""
+    return torch.compile(loss_of_logits, dynamic=False)
+
+
 def add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
     """Add left @ right to the float32 matrix `total`; a GPU rounds no product of bf16 matrices to bf16 before."""
     if left.dtype == total.dtype:
@@ -64,7 +83,7 @@ class SummedLoss(torch.autograd.Function):
     """The sum of -log p(target), and its gradients, from the inputs and the weight of the head."""
 
     @staticmethod
-    def forward(ctx, hidden, weight, targets, dtype: torch.dtype, train: bool):
+    def forward(ctx, hidden, weight, targets, dtype: torch.dtype, train: bool, compiled: bool):
         """Multiply matrices in `dtype`; all else, sums over chunks among it, is float32.
 
         Args:
@@ -72,6 +91,7 @@ class SummedLoss(torch.autograd.Function):
             weight: [words, width].
             targets: int64 [tokens].
             train: whether to compute gradients.
+            compiled: whether to compile the loss of whole chunks; the last one has a length of its own.
         """
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         matrix = weight.to(dtype)
@@ -80,10 +100,16 @@ class SummedLoss(torch.autograd.Function):
             hidden_gradient = torch.empty_like(hidden)
         if train and weight.requires_grad:
             weight_gradient = torch.zeros_like(weight, dtype=torch.float32)
-        for start in range(0, len(targets), CHUNK):
-            chunk = slice(start, start + CHUNK)
+        start = 0
+        while start < len(targets):
+            fused = compiled and train and len(targets) - start >= COMPILED_CHUNK
+            chunk = slice(start, start + (COMPILED_CHUNK if fused else CHUNK))
+            start = chunk.stop
             inputs = hidden[chunk].to(dtype)
-            loss, gradient = loss_of_chunk(inputs, matrix, targets[chunk], train)
+            if fused:
+                loss, gradient = compiled_loss()(inputs @ matrix.T, targets[chunk])
+            else:
+                loss, gradient = loss_of_chunk(inputs, matrix, targets[chunk], train)
             total += loss
             if not train:
                 continue
@@ -99,15 +125,22 @@ class SummedLoss(torch.autograd.Function):
         """The gradients times that of the sum. They are changed in place: this runs once."""
         hidden, weight = ctx.gradients
         del ctx.gradients
-        return hidden.mul_(factor), None if weight is None else weight.mul_(factor), None, None, None
+        return hidden.mul_(factor), None if weight is None else weight.mul_(factor), None, None, None, None
 
 
-def forward(model: PreTrainedModel, labels: torch.Tensor, num_items_in_batch: int | torch.Tensor = 1, **inputs):
+def forward(
+    model: PreTrainedModel,
+    labels: torch.Tensor,
+    num_items_in_batch: int | torch.Tensor = 1,
+    compiled: bool = False,
+    **inputs,
+):
     """The forward pass of `model` up to its last hidden states, and the loss from these.
 
     Args:
         labels: int64 [rows, length], IGNORED where there is no target.
         num_items_in_batch: targets of the whole step, by which the sum is divided.
+        compiled: whether to compile the loss.
         inputs: further arguments of the model, `input_ids` among them.
 
     Returns:
@@ -120,7 +153,7 @@ def forward(model: PreTrainedModel, labels: torch.Tensor, num_items_in_batch: in
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
     hidden, targets = hidden[is_target], labels[:, 1:][is_target]
-    total = SummedLoss.apply(hidden, weight, targets, dtype, torch.is_grad_enabled())
+    total = SummedLoss.apply(hidden, weight, targets, dtype, torch.is_grad_enabled(), compiled)
     return CausalLMOutput(loss=total / num_items_in_batch)
 
 
@@ -145,15 +178,16 @@ def is_plain(head: nn.Module | None) -> bool:
     return type(head) is nn.Linear and head.bias is None
 
 
-def use_chunked_loss(model: PreTrainedModel, sharding: str, own: str) -> bool:
+def use_chunked_loss(model: PreTrainedModel, sharding: str, own: str, compiled: bool = False) -> bool:
     """Let `model` (also below peft's adapters) compute its loss in chunks from here on, where that is right.
 
     Args:
         sharding: of the machine file; where weights are sharded, the head's is whole only within its own forward pass.
         own: why the model must compute its loss itself; empty if it need not.
+        compiled: whether to compile it.
     """
     inner = unwrap_peft_model(model)
     if sharding not in UNSHARDED_WEIGHTS or own or not is_plain(inner.get_output_embeddings()):
         return False
-    inner.forward = MethodType(forward, inner)
+    inner.forward = MethodType(partial(forward, compiled=compiled), inner)
     return True

@@ -1,4 +1,4 @@
-"""Which attention kernel a stage runs, and whether Liger's: decided from what is installed, without importing torch.
+"""Which attention kernel a stage runs, and whether it is compiled: decided from what is installed, without torch.
 
     flash_attention_2   the package flash-attn is installed and the GPU is of compute capability 8 or more
     varlen              else, on such a GPU: PyTorch's own variable-length flash kernel (torch.nn.attention.varlen)
@@ -13,9 +13,9 @@ The workflow prints `kernels_line` before its first job; a stage decides by the 
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -101,8 +101,9 @@ def architecture(folder: Path) -> Architecture:
 FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
 # A loss in chunks reads the head's weight outside of the head's own forward pass, where it must not be sharded.
 UNSHARDED_WEIGHTS = ("none", "zero2")
-CHUNK = 1024  # tokens whose logits exist at a time, where the loss is computed in chunks
-GROUP = "uv pip install --group liger"
+# Tokens whose logits exist at a time, where the loss is computed in chunks. A compiled loss holds logits and gradient
+# in bf16, any other one a copy in float32 too: twice as many tokens take the same memory.
+CHUNK, COMPILED_CHUNK = 1024, 2048
 
 
 class Installed(NamedTuple):
@@ -110,7 +111,6 @@ class Installed(NamedTuple):
 
     flash_attn: bool
     varlen: bool  # a CUDA build of torch
-    liger: bool
 
 
 class Choice(NamedTuple):
@@ -139,7 +139,6 @@ def installed_kernels() -> Installed:
     return Installed(
         flash_attn=flash is not None and flash >= (2, 3, 3),
         varlen=torch_build().cuda is not None,
-        liger=importlib.util.find_spec("liger_kernel") is not None,
     )
 
 
@@ -229,18 +228,25 @@ def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machin
     return known
 
 
-def choose_liger(machine: Machine, installed: bool, known: bool = True) -> Choice:
-    """Whether Liger's kernels run: "on" or "off". `known`: whether Liger has kernels for the model's architecture."""
-    if machine.liger is False:
-        return Choice("off", "`liger: false` in the machine file")
+def has_c_compiler() -> bool:
+    """Whether there is a C compiler, which torch.compile needs on GPUs and CPUs alike."""
+    return any(shutil.which(name) for name in (environ.get("CC"), "cc", "gcc", "clang") if name)
+
+
+def choose_compile(machine: Machine, quantize: str = "none") -> Choice:
+    """Whether a stage's layers are compiled: "on" or "off". `quantize`: the stage's setting."""
+    if machine.compile is False:
+        return Choice("off", "`compile: false` in the machine file")
+    if not has_c_compiler():
+        return Choice("off", "needs a C compiler, as `gcc`")
+    if machine.compile is True:
+        return Choice("on")
     if machine.gpus == 0:
         return Choice("off", "needs GPUs")
-    if not installed:
-        return Choice("off", f"needs the package: `{GROUP}`")
-    if not known:
-        return Choice("off", "has no kernels for this architecture")
-    if machine.liger == "auto" and machine.sharding not in UNSHARDED_WEIGHTS:
+    if machine.sharding not in UNSHARDED_WEIGHTS:
         return Choice("off", f"not tried with {machine.sharding}")
+    if quantize != "none":
+        return Choice("off", "not tried on quantized weights")
     return Choice("on")
 
 
@@ -270,6 +276,7 @@ def kernels_line(
         architecture: of the base, where it is known.
     """
     assumed = capability is None
+    stages = list(stages)
     choices = {}
     for stage in sorted(stages, key=lambda stage: stage.precision):
         wrong = {}
@@ -283,4 +290,7 @@ def kernels_line(
     assumption = ""
     if assumed:
         assumption = "; on GPUs of compute capability 8.0 or more"
-    return f"kernels: {attention}, Liger {choose_liger(machine, installed.liger)}{assumption}"
+    compiled = choose_compile(machine, "none")
+    if all(stage.quantize != "none" for stage in stages):
+        compiled = choose_compile(machine, "4bit")
+    return f"kernels: {attention}, compiled layers {compiled}{assumption}"

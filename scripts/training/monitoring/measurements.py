@@ -15,6 +15,7 @@ from transformers import TrainerCallback
 
 from scripts.common.files import atomic
 from scripts.experiment.model_folder import has_experts
+from scripts.experiment.settings.machine import Machine
 
 
 def truncate_after(path: Path, step: int) -> int:
@@ -254,3 +255,23 @@ class Throughput(TrainerCallback):
             logs["mfu"] = rate * self.flops / (self.peak * args.world_size)
         sensors = self.sensors.read() if self.sensors else {}
         logs.update(reduce_over_ranks({**peak_memory(args.device), **sensors}, args.device))
+
+
+class FreeMemory(TrainerCallback):
+    """Says once, after some steps, that much of the GPU stays free. It is not asked on a CPU."""
+
+    AFTER, SHARE = 3, 0.15  # steps, and share of the card
+
+    def __init__(self, first_step: int, machine: Machine):
+        self.at, self.machine = first_step + self.AFTER, machine
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step != self.at or not self.machine.gpus:
+            return
+        gib = torch.cuda.get_device_properties(args.device).total_memory / 2**30
+        peak = torch.cuda.max_memory_reserved(args.device) / 2**30
+        if peak < (1 - self.SHARE) * gib:
+            logging.info(
+                f"memory: {peak:.1f} of {gib:.1f} GiB were needed; with `micro_batch_size: auto` and"
+                " `gradient_checkpointing: auto` in the machine file the plan uses what is free"
+            )

@@ -8,14 +8,12 @@ All of it follows from closed forms: of the model states (states.py) and of what
 A pass has five phases, and the peak is in one of them: the layers forward, the loss, the backward pass through the
 head, through the last layer, and through the embedding. Checkpointed layers keep their input alone; all others what
 their backward pass reads: both inputs of SwiGLU's product and its result, what each norm and the attention read, and
-the input of each trained matrix. Liger's kernels keep less: RMS norm its input, SwiGLU its two inputs. A loss in chunks
+the input of each trained matrix. A compiled layer keeps less, as it computes norms and products again. A loss in chunks
 keeps the gradients of its inputs in place of the logits. The terms follow from traces of transformers' Qwen2 code on
 fake tensors; some of these are in tests/training/planning/traced_passes.json.
 """
 
-import importlib.util
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Literal, NamedTuple
 
 from scripts.experiment.model_folder import Shape
@@ -28,8 +26,7 @@ from scripts.training.model.kernels import (
     UNSHARDED_WEIGHTS,
     Installed,
     choose_attention,
-    choose_liger,
-    least_capability,
+    choose_compile,
 )
 from scripts.training.planning.parameters import count_parameters, counts, key_width, layer_parameters, query_width
 from scripts.training.planning.resolved_stage import Batch, local_ranks, total_ranks
@@ -53,7 +50,7 @@ class Pass:
     rows: int
     recomputed: int
     flash: bool
-    liger: bool
+    compiled: bool
     weights: Literal["float32", "bfloat16"]
     autocast: bool
     chunked: bool = False
@@ -92,14 +89,14 @@ class Peak(NamedTuple):
 def norm_bytes(spec: Pass) -> int:
     """Bytes per value of the hidden states that the two norms of a layer keep: input, normalized input, output."""
     if spec.lora:
-        if spec.liger:
-            return 2 * spec.wide
+        if spec.compiled:
+            return 2 * spec.computed
         return 8 if spec.computed == 2 else 4
     if spec.mixed:
-        return 20 if spec.liger else 28
+        return 12 if spec.compiled else 28
     if spec.computed == 2:
-        return 8 if spec.liger else 16
-    return 16 if spec.liger else 24
+        return 8 if spec.compiled else 16
+    return 20 if spec.compiled else 24
 
 
 def adapter_inputs(spec: Pass) -> list[tuple[str, int]]:
@@ -117,14 +114,17 @@ def layer_bytes(spec: Pass) -> float:
     attention = value * (2 * query_width(shape) + 2 * key_width(shape))
     if not spec.flash:  # keys and values are repeated for each query head, and each layer has its own mask
         attention += value * (2 * (query_width(shape) - key_width(shape)) + spec.sequence_length)
-    products = 3 if spec.liger else 4
+    products = 3 if spec.compiled else 4
     adapters = 0
     if spec.lora:
         products -= 1  # the frozen last matrix needs no input
         inputs = adapter_inputs(spec)
-        if value == 4 and not spec.lora.dropout:
+        if (value == 4 or spec.compiled) and not spec.lora.dropout:
             inputs = dict(inputs).items()  # without a copy of its own, adapters share what they read
-        adapters = (value + 4 * bool(spec.lora.dropout)) * sum(width for _, width in inputs)
+        dropped = 0
+        if spec.lora.dropout:
+            dropped = 1 if spec.compiled else 4  # per value: what says which ones stay
+        adapters = (value + dropped) * sum(width for _, width in inputs)
     inner = products * value * shape.intermediate_size
     return spec.tokens * (inner + norm_bytes(spec) * shape.hidden_size + attention + adapters)
 
@@ -193,7 +193,7 @@ CONTEXT, COMMUNICATION = 0.6 * GIB, 0.4 * GIB
 # Share of what comes and goes that the allocator reserves and cannot hand out (docs/plan.md has the figures and their
 # source); model states are made once and leave no gaps.
 FRAGMENTATION = 0.10
-FLASH_INSTALLED = Installed(flash_attn=True, varlen=True, liger=False)  # each flash kernel keeps the same alive
+FLASH_INSTALLED = Installed(flash_attn=True, varlen=True)  # each flash kernel keeps the same alive
 PROCESS = 2.0 * GIB  # of host memory: interpreter, libraries, pinned buffers, the data loader
 
 
@@ -205,20 +205,6 @@ class Budget(NamedTuple):
     @property
     def total(self) -> float:
         return sum(self.gpu.values())
-
-
-@cache
-def liger_expected() -> bool:
-    """Whether Liger's kernels are, or will be, where the stage runs.
-
-    `make env` installs them on hosts with GPUs alone. On another one, as a login node, the plan is for those with GPUs.
-    """
-    return importlib.util.find_spec("liger_kernel") is not None or least_capability() is None
-
-
-def uses_liger(machine: Machine) -> bool:
-    """Whether the stage will run Liger's kernels; `liger: true` is not checked, as planning does not need it."""
-    return choose_liger(machine, machine.liger is True or liger_expected()).name == "on"
 
 
 def stage_passes(
@@ -233,7 +219,7 @@ def stage_passes(
         rows=batch.micro,
         recomputed=machine.recomputed(shape.num_hidden_layers),
         flash=choose_attention((8, 0) if machine.gpus else None, settings.precision, FLASH_INSTALLED).name != SDPA,
-        liger=uses_liger(machine),
+        compiled=choose_compile(machine, settings.quantize).name == "on",
         chunked=machine.sharding in UNSHARDED_WEIGHTS if chunked is None else chunked,
         weights="bfloat16" if half and (zero or gathered or settings.method == "lora") else "float32",
         autocast=half and not zero,

@@ -135,7 +135,7 @@ def test_boundaries_are_those_of_the_concatenated_rows():
 
 def test_a_flash_attn_that_does_not_load_is_named_and_the_next_kernel_runs(monkeypatch, caplog, origin):
     monkeypatch.setattr(attention, "gpu_capability", lambda gpus: (8, 0))
-    monkeypatch.setattr(attention.kernels, "installed_kernels", lambda: attention.Installed(True, True, False))
+    monkeypatch.setattr(attention.kernels, "installed_kernels", lambda: attention.Installed(True, True))
     monkeypatch.setitem(sys.modules, "flash_attn", None)  # its import fails
     with caplog.at_level("INFO"):
         assert attention.choose_attention("sft", stage(precision="bf16"), 1, origin) == "varlen"

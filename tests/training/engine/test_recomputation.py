@@ -70,7 +70,14 @@ def test_each_recomputed_layer_frees_as_much_as_the_plan_says():
     measured = [kept_bytes(count) for count in range(5)]
     steps = [before - after for before, after in pairwise(measured)]
     shape = Shape(**{name: SHAPE[name] for name in REQUIRED} | {"num_hidden_layers": 4}, vocab_size=VOCABULARY)
-    spec = {"sequence_length": 32, "rows": 2, "flash": False, "liger": False, "weights": "float32", "autocast": False}
+    spec = {
+        "sequence_length": 32,
+        "rows": 2,
+        "flash": False,
+        "compiled": False,
+        "weights": "float32",
+        "autocast": False,
+    }
     layer = layer_bytes(Pass(shape, recomputed=0, **spec)) - 2 * 32 * 4 * shape.hidden_size
     assert max(steps) == pytest.approx(min(steps), rel=0.05)  # each as much
     assert sum(steps) / 4 == pytest.approx(layer, rel=0.1)  # of so small a layer; traces of large ones are within 6%

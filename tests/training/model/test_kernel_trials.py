@@ -8,7 +8,7 @@ from scripts.training.model.kernels import Installed, architecture, stage_attent
 from tests.training.conftest import stage
 
 pytestmark = pytest.mark.slow
-NOTHING = Installed(False, False, False)
+NOTHING = Installed(False, False)
 
 
 @pytest.fixture

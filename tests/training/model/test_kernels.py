@@ -5,7 +5,7 @@ import pytest
 from scripts.training.model.kernels import Installed, choose_attention, kernels_line
 from tests.training.conftest import machine, stage
 
-ALL, NO_FLASH, NOTHING = Installed(True, True, True), Installed(False, True, False), Installed(False, False, False)
+ALL, NO_FLASH, NOTHING = Installed(True, True), Installed(False, True), Installed(False, False)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_the_fastest_attention_is_chosen_and_what_rules_out_a_faster_one_is_name
 @pytest.mark.parametrize(
     ("capability", "installed", "precisions", "changes", "expected"),
     [
-        ((8, 0), ALL, ["bf16"], {}, "kernels: attention flash_attention_2, Liger on"),
+        ((8, 0), ALL, ["bf16"], {}, "kernels: attention flash_attention_2, compiled layers on"),
         (
             (8, 0),
             NO_FLASH,
@@ -36,14 +36,14 @@ def test_the_fastest_attention_is_chosen_and_what_rules_out_a_faster_one_is_name
             {},
             "kernels: attention varlen (PyTorch's own kernel; flash-attn is not installed) for bf16 stages,"
             " attention sdpa (precision fp32; flash kernels compute in bf16) for fp32 stages,"
-            " Liger off (needs the package: `uv pip install --group liger`)",
+            " compiled layers on",
         ),
         (
             None,
             ALL,
             ["bf16"],
             {"sharding": "zero3"},
-            "kernels: attention flash_attention_2, Liger off (not tried with zero3);"
+            "kernels: attention flash_attention_2, compiled layers off (not tried with zero3);"
             " on GPUs of compute capability 8.0 or more",
         ),
     ],

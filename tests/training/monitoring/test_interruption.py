@@ -192,7 +192,7 @@ def stop(shards, tmp_path):
 def test_sigterm_in_the_last_step_is_ignored_and_in_the_one_before_it_is_not(stop):
     interruption, args, state = stop
     interruption.note_signal(signal.SIGTERM, None)
-    assert interruption.on_step_end(args, state, TrainerControl()).should_training_stop
+    assert interruption.on_step_end(args, state, TrainerControl(should_log=True)).should_training_stop
     state.global_step = 12
     assert not interruption.on_step_end(args, state, TrainerControl()).should_training_stop
 
@@ -205,5 +205,33 @@ def test_only_the_rows_of_the_newest_step_are_suspects(stop):
     )
     interruption.trainer.grad_norm = torch.tensor(float("inf"))
     with pytest.raises(UserError, match="the gradient norm is not finite") as caught:
-        interruption.on_step_end(args, state, TrainerControl())
+        interruption.on_step_end(args, state, TrainerControl(should_log=True))
     assert str(caught.value).endswith(f"documents of the batch: {', '.join(interruption.shards.documents(8))}")
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_step_that_nothing_is_written_of_is_judged_after_the_next_one_and_by_its_own_documents(stop, logged):
+    """So the host does not wait for the GPU; a checkpoint is never made of a step that was not judged."""
+    interruption, args, state = stop
+    state.max_steps = 99
+    interruption.trainer.grad_norm = torch.tensor(float("inf"))
+    assert not interruption.on_step_end(args, state, TrainerControl()).should_training_stop
+    interruption.on_step_begin(args, state, TrainerControl())
+    tokens = torch.from_numpy(interruption.shards.tokens[[8]].astype(np.int64))
+    interruption.trainer.passes.append((tokens, torch.tensor(2.0)))
+    interruption.trainer.grad_norm = torch.tensor(1.0)
+    state.global_step += 1
+    with pytest.raises(UserError, match="step 11: the gradient norm is not finite") as caught:
+        interruption.on_step_end(args, state, TrainerControl(should_save=logged))
+    assert str(caught.value).endswith(f"documents of the batch: {', '.join(interruption.shards.documents(3))}")
+
+
+def test_a_signal_in_a_step_that_nothing_is_written_of_stops_after_the_next_one(stop):
+    interruption, args, state = stop
+    state.max_steps = 99
+    interruption.note_signal(signal.SIGTERM, None)
+    assert not interruption.on_step_end(args, state, TrainerControl()).should_training_stop
+    state.global_step += 1
+    control = interruption.on_step_end(args, state, TrainerControl())
+    assert control.should_training_stop and control.should_save and interruption.stopped_at == 12
+    assert not interruption.unread

@@ -27,7 +27,7 @@ def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_th
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
     planned = plan(
         PlanInputs(
-            "sft", experiment.training.train["sft"], machine("a40", liger=False, gradient_checkpointing=True), QWEN_7B
+            "sft", experiment.training.train["sft"], machine("a40", compile=False, gradient_checkpointing=True), QWEN_7B
         )
     )
     gpu_gib = planned["gpu_parts_gib"]
@@ -39,7 +39,7 @@ def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_th
 
 def test_two_a40_offer_zero_with_offload_and_lora_for_a_whole_7b_with_their_hours():
     with pytest.raises(UserError) as refused:
-        choose("sft", stage(), QWEN_7B, machine("a40-dual", offload=False, liger=False), tokens=10**8)
+        choose("sft", stage(), QWEN_7B, machine("a40-dual", offload=False, compile=False), tokens=10**8)
     head, *lines = str(refused.value).split("\n")
     assert head.startswith("training.train.sft: does not fit: 86.3 GiB per GPU, the machine has 44.5, 41.8 too few")
     texts = [line.strip().split("  ")[0] for line in lines]
@@ -52,9 +52,9 @@ def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
     """With sharded weights, where the loss needs them all; else the logits of a chunk are small beside the rest."""
     long = stage(sequence_length=32768)
     with pytest.raises(UserError, match=r"does not fit: .*the logits of 262,144 tokens alone are 148\.5 GiB in fp32"):
-        plan(PlanInputs("qa", long, machine("a40", sharding="zero3", micro_batch_size=8, liger=False), QWEN_7B))
+        plan(PlanInputs("qa", long, machine("a40", sharding="zero3", micro_batch_size=8, compile=False), QWEN_7B))
     with pytest.raises(UserError, match="does not fit: ") as refused:
-        plan(PlanInputs("qa", long, machine("a40", micro_batch_size=8, liger=False), QWEN_7B))
+        plan(PlanInputs("qa", long, machine("a40", micro_batch_size=8, compile=False), QWEN_7B))
     assert "logits of" not in str(refused.value)
 
 
@@ -66,13 +66,13 @@ def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_wh
     assert chosen.machine.micro_batch_size == 8 and chosen.missing() == 0
     lora = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", **dual))
     assert (lora.machine.sharding, lora.machine.offload) == ("none", False)
-    fixed = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", liger=False))
+    fixed = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", compile=False))
     assert (fixed.machine.sharding, fixed.machine.offload) == ("zero2", True), "what is given is not changed"
 
 
 def test_auto_recomputes_the_fewest_layers_that_fit_and_is_the_faster_for_each_less():
     def way(count: int | bool | str) -> Option:
-        here = machine("a40", liger=False, gradient_checkpointing=count)
+        here = machine("a40", compile=False, gradient_checkpointing=count)
         return choose("sft", stage(global_batch_size=64), QWEN_7B, here)
 
     chosen, memory = way("auto"), machine("a40").gpu_memory_gib * GIB
@@ -83,16 +83,16 @@ def test_auto_recomputes_the_fewest_layers_that_fit_and_is_the_faster_for_each_l
     a40 = machine("a40", gradient_checkpointing="auto")
     planned = plan(PlanInputs("sft", stage(global_batch_size=64), a40, QWEN_7B))
     assert re.fullmatch(r"\d+ of 28, \d+% of the time; none with \d+\.\d GiB more", planned["recomputed_layers"])
-    large = machine("a40", liger=False, gradient_checkpointing="auto", gpu_memory_gib=180)
+    large = machine("a40", compile=False, gradient_checkpointing="auto", gpu_memory_gib=180)
     assert choose("sft", stage(), QWEN_7B, large).machine.gradient_checkpointing is False
-    tiny = machine("a40", liger=False, gradient_checkpointing="auto", gpu_memory_gib=39)
+    tiny = machine("a40", compile=False, gradient_checkpointing="auto", gpu_memory_gib=39)
     assert choose("sft", stage(), QWEN_7B, tiny).machine.gradient_checkpointing is True  # without headroom
 
 
 def test_one_recomputed_layer_is_one_and_not_all():
     ways = []
     for count in (False, 1, 2, True):
-        here = machine("a40", liger=False, gradient_checkpointing=count)
+        here = machine("a40", compile=False, gradient_checkpointing=count)
         ways.append(option("sft", stage(global_batch_size=64), QWEN_7B, here))
     assert [way.machine.recomputed(28) for way in ways] == [0, 1, 2, 28]
     memory, seconds = [way.budget.total for way in ways], [way.speed.step for way in ways]

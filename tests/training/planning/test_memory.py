@@ -156,7 +156,7 @@ def test_the_closed_form_of_activations_holds_for_other_kinds_than_qwens(kind):
         "rows": 1,
         "recomputed": shape.num_hidden_layers,
         "flash": True,
-        "liger": False,
+        "compiled": False,
         "chunked": True,
     }
     mixed, half = (
