@@ -76,7 +76,7 @@ class Machine(Record):
     compile: Literal["auto"] | bool = Field(
         "auto",
         description="Whether to compile each layer by torch.compile, which needs a C compiler. `auto`: on GPUs, if"
-        " there is one, and if the weights are neither sharded (not with `fsdp2` and `zero3`) nor quantized.",
+        " there is one, if the weights are not sharded (not with `fsdp2` and `zero3`), and not held in 8 bits.",
     )
     collective_timeout: int = Field(
         1800,

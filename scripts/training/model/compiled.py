@@ -22,7 +22,7 @@ from scripts.training.model.attention import log_choice
 
 def choose_compile(machine: Machine, settings: Stage) -> bool:
     """Whether to compile a stage's layers; a choice against it is logged. Raises UserError: `compile: true` in the
-    machine file, and there is no C compiler."""
+    machine file, and there is no C compiler, or the weights are held in 8 bits."""
     choice = kernels.choose_compile(machine, settings.quantize)
     if machine.compile is True and choice.name == "off":
         raise UserError(f"machine: `compile: true` {choice.reason}; or use `auto`, which leaves it off here")

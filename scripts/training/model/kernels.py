@@ -239,14 +239,14 @@ def choose_compile(machine: Machine, quantize: str = "none") -> Choice:
         return Choice("off", "`compile: false` in the machine file")
     if not has_c_compiler():
         return Choice("off", "needs a C compiler, as `gcc`")
+    if quantize == "8bit":  # bitsandbytes' backward pass for 4 bits makes them again
+        return Choice("off", "would keep the weights of 8 bits in bf16 for the backward pass")
     if machine.compile is True:
         return Choice("on")
     if machine.gpus == 0:
         return Choice("off", "needs GPUs")
     if machine.sharding not in UNSHARDED_WEIGHTS:
         return Choice("off", f"not tried with {machine.sharding}")
-    if quantize != "none":
-        return Choice("off", "not tried on quantized weights")
     return Choice("on")
 
 
@@ -291,6 +291,6 @@ def kernels_line(
     if assumed:
         assumption = "; on GPUs of compute capability 8.0 or more"
     compiled = choose_compile(machine, "none")
-    if all(stage.quantize != "none" for stage in stages):
-        compiled = choose_compile(machine, "4bit")
+    if all(stage.quantize == "8bit" for stage in stages):
+        compiled = choose_compile(machine, "8bit")
     return f"kernels: {attention}, compiled layers {compiled}{assumption}"
