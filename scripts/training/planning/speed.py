@@ -3,6 +3,10 @@
 Operations per token follow the causal convention: attention counts the half of the scores that are computed. An MFU
 that counts all of them (as torchtitan's, nanotron's and LLM-Foundry's) is higher.
 Recomputation under checkpointing is work, but never part of an MFU.
+
+A machine file's `mfu` is that of matrices as wide as a 7B model's. Narrow ones are slower, as each number that is read
+is used in fewer products, and attention is slower than matrices: ATTENTION and NARROW. Both were chosen on 117 rows of
+LLM-Foundry, from 125 million to 30 billion parameters and 2,048 to 65,536 tokens (benchmarks/published_speeds.tsv).
 """
 
 from typing import NamedTuple
@@ -15,6 +19,8 @@ from scripts.training.planning.resolved_stage import Batch, total_ranks
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
 OVERLAP = 0.5
+ATTENTION = 0.4  # rate of the attention kernel, as a share of that of wide matrices
+NARROW, WIDE = 400, 4096  # a model of the width NARROW runs its matrices at half the rate of infinitely wide ones
 HOST_ADAM = 2e9  # parameters per second that AdamW updates on a host's CPU, for `offload`
 HOST_LINK = 12e9  # bytes per second between a GPU and its host, of PCIe 4.0
 
@@ -24,6 +30,7 @@ class Operations(NamedTuple):
 
     model: float  # what the mathematics needs: the numerator of an MFU
     recomputed: float  # forward once more under checkpointing
+    attention: float  # of both, what attention does
 
 
 class Speed(NamedTuple):
@@ -62,9 +69,21 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: int) 
     backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
     updates = 2 * min(counted.trained, matrix_parameters(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
-    again = 2 * passed_parameters(shape) + attention_operations(shape, settings.sequence_length)
-    layers = min(recomputed, shape.num_hidden_layers - counted.first_layer)
-    return Operations(forward + backward + updates + extra, again * layers / shape.num_hidden_layers)
+    scores = attention_operations(shape, settings.sequence_length)
+    repeated = min(recomputed, shape.num_hidden_layers - counted.first_layer) / shape.num_hidden_layers
+    return Operations(
+        model=forward + backward + updates + extra,
+        recomputed=(2 * passed_parameters(shape) + scores) * repeated,
+        attention=scores * (1 + 2 * share + repeated),
+    )
+
+
+def gpu_seconds(work: Operations, shape: Shape, machine: Machine) -> float:
+    """Seconds per token that a GPU computes."""
+    rate = machine.gpu_tflops * 1e12 * machine.mfu
+    width = shape.hidden_size
+    matrix_rate = rate * width / (width + NARROW) * (WIDE + NARROW) / WIDE
+    return (work.model + work.recomputed - work.attention) / matrix_rate + work.attention / (rate * ATTENTION)
 
 
 def bandwidth(machine: Machine) -> float:
@@ -106,8 +125,7 @@ def stage_speed(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -
     if not machine.gpus:
         seconds = tokens * (work.model + work.recomputed) / (machine.cpu_tflops * 1e12)
         return Speed(seconds, 0.0, 0.0, ranks * tokens / seconds, None)
-    peak = machine.gpu_tflops * 1e12
-    compute = tokens * (work.model + work.recomputed) / (peak * machine.mfu)
+    compute = tokens * gpu_seconds(work, shape, machine)
     if settings.quantize != "none":
         compute *= 1.3  # dequantizing: published QLoRA rows run at three quarters of LoRA's speed (docs/plan.md)
     sent = bytes_sent(counted, machine, batch.accumulation) / bandwidth(machine)
@@ -119,7 +137,13 @@ def stage_speed(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -
         updated = counted.trained / machine.nodes / HOST_ADAM
         offload = moved + updated
     seconds = compute + communication + offload
-    return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)
+    return Speed(
+        compute,
+        communication,
+        offload,
+        ranks * tokens / seconds,
+        tokens * work.model / seconds / (machine.gpu_tflops * 1e12),
+    )
 
 
 def stage_hours(speed: Speed, steps: int, evaluations: float) -> float:
