@@ -138,6 +138,14 @@ def negative_log_likelihood(
     if likeliest:
         asked = asked | likeliest.asked
     progress = Progress(label, "tokens", sum(map(length, cut)))
+    unread = []  # (examples of the targets, whether they count, losses on the device) of the newest batch
+
+    def read() -> None:
+        """Add the losses of a batch. On a GPU the next one runs meanwhile."""
+        for examples, counts, losses in unread:
+            np.add.at(nll, examples, np.where(counts, losses.cpu().numpy(), 0.0))
+        unread.clear()
+
     while cut:
         width, count = length(cut[0]), 1
         while count < len(cut) and (count + 1) * width <= BATCH and length(cut[count]) >= FULL * width:
@@ -157,7 +165,7 @@ def negative_log_likelihood(
         rows, columns = np.nonzero(scored)
         output = body(input_ids=torch.from_numpy(ids).to(model.device), use_cache=False)
         hidden = output.last_hidden_state
-        losses = [np.zeros(0)]
+        losses = [torch.zeros(0, dtype=torch.float64, device=hidden.device)]
         for first in range(0, len(rows), POSITIONS):
             row, column = rows[first : first + POSITIONS], columns[first : first + POSITIONS]
             # a token is predicted from the position before it
@@ -165,9 +173,11 @@ def negative_log_likelihood(
             labels = torch.from_numpy(ids[row, column]).to(model.device)
             if likeliest:
                 likeliest.record(places[row, column], logits)
-            losses.append(functional.cross_entropy(logits, labels, reduction="none").double().cpu().numpy())
-        losses = np.where(encoded.targets[places[rows, columns]], np.concatenate(losses), 0.0)
-        np.add.at(nll, np.array([window.example for window in batch])[rows], losses)
+            losses.append(functional.cross_entropy(logits, labels, reduction="none").double())
+        read()
+        examples = np.array([window.example for window in batch])[rows]
+        unread.append((examples, encoded.targets[places[rows, columns]], torch.cat(losses)))
         progress.add(sum(map(length, batch)))
+    read()
     progress.end()
     return nll

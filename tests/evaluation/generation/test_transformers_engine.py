@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, TopPLogitsWarper
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.healing import heal
-from scripts.evaluation.generation.transformers_engine import generate
+from scripts.evaluation.generation.transformers_engine import CANDIDATES, generate, nucleus
 from scripts.experiment.settings.suites import Generation
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenization.encoder import Encoder
@@ -169,3 +169,13 @@ def test_a_prompt_beyond_the_models_positions_is_a_one_line_error(model, encoder
         UserError, match=r'^"abab.*: \d+ tokens and max_new_tokens 24 exceed the model\'s 512 positions$'
     ):
         generate(model, encoder, ["ab" * 600], GREEDY, SEED)
+
+
+@pytest.mark.parametrize("spread", [0.5, 8.0])
+@pytest.mark.parametrize("top_p", [0.3, 0.95, 1.0])
+def test_the_nucleus_is_that_of_transformers_whether_it_is_small_or_most_of_the_vocabulary(spread, top_p):
+    scores = torch.randn(16, 5000, generator=torch.Generator().manual_seed(1)) * spread
+    expected = TopPLogitsWarper(top_p)(None, scores)
+    assert torch.equal(nucleus(scores, top_p), expected)
+    if (spread, top_p) == (0.5, 0.95):
+        assert expected.isfinite().sum(-1).min() > CANDIDATES
