@@ -16,6 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from scripts.common.errors import UserError
+from scripts.tokens.tokenization.digits_alone import DigitsAlone
 from scripts.tokens.tokenization.tokenizer_files import TokenizerFiles
 
 # Parts of byte-level vocabularies, on which fastokens was compared (tests/tokens/kinds.py). Vocabularies of
@@ -115,12 +116,15 @@ class TextEngine:
         self.files = files
         self.description = description or hidden_controls(files)
         self.library = load_library(files, self.description)
+        self.digits_alone = DigitsAlone.of(self.description)
         self.fast = self.fast_engine()
         self.name = "fastokens" if self.fast else "tokenizers"
 
     def fast_engine(self) -> fastokens.Tokenizer | None:
         """fastokens, if it gives the library's ids."""
         description = self.description
+        if self.digits_alone:
+            description = self.digits_alone.description
         used = components([description.get("normalizer"), description.get("pre_tokenizer")])
         if description["model"].get("type", "BPE") != "BPE" or not used <= FAST:
             return None
@@ -128,14 +132,24 @@ class TextEngine:
         samples = SAMPLES + [f"x{piece} {piece * 2}y" for piece in pieces]
         try:
             fast = fastokens.Tokenizer.from_json_str(json.dumps(description))
-            flat, ends = fast.encode_batch_flat(samples)
+            ours = self.fast_encode(fast, samples)
         except ValueError:
             return None
         theirs = self.library_encode(samples)
-        same = np.array_equal(np.frombuffer(flat, np.uint32), theirs[0])
-        if same and np.array_equal(np.frombuffer(ends, np.uint64), theirs[1]):
+        if np.array_equal(ours[0], theirs[0]) and np.array_equal(ours[1], theirs[1]):
             return fast
         return None
+
+    def fast_encode(self, fast: fastokens.Tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """As `encode`, by fastokens. Raises ValueError: it cannot."""
+        parts, last = texts, None
+        if self.digits_alone:
+            parts, last = self.digits_alone.cut(texts)
+        flat, ends = fast.encode_batch_flat(parts)
+        ids, offsets = np.frombuffer(flat, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64)
+        if last is not None:
+            offsets = offsets[np.concatenate([[0], last])]
+        return ids, offsets
 
     def library_encode(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         encodings = self.library.encode_batch_fast(texts, add_special_tokens=False)
@@ -150,8 +164,7 @@ class TextEngine:
         """uint32 [tokens] of all texts, int64 [texts + 1] where each begins."""
         if not self.fast:
             return self.library_encode(texts)
-        flat, ends = self.fast.encode_batch_flat(texts)
-        return np.frombuffer(flat, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64)
+        return self.fast_encode(self.fast, texts)
 
     def tokens_before(self, text: str, characters: int, sizes: np.ndarray) -> int:
         """How many tokens of a text begin within its first `characters`. `sizes`: int64 [tokens], the bytes of each
