@@ -77,6 +77,8 @@ def losses(compiled: bool, lora: bool, recomputed: int) -> tuple[list[float], li
 @pytest.mark.parametrize(("lora", "recomputed"), [(False, 2), (True, 0)])
 def test_compiled_layers_and_loss_train_the_same_model(monkeypatch, lora, recomputed):
     """In float32 on the CPU; weights keep their names, so that checkpoints are the same files."""
+    # torch's C++ builder imports setuptools, which refuses where another test has imported distutils before
+    monkeypatch.setenv("SETUPTOOLS_USE_DISTUTILS", "stdlib")
     monkeypatch.setattr("scripts.training.model.chunked_loss.COMPILED_CHUNK", 32)
     monkeypatch.setattr("scripts.training.model.chunked_loss.CHUNK", 8)
     plain, names = losses(False, lora, recomputed)
