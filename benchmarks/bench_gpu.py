@@ -1,14 +1,14 @@
-"""Training speed of Qwen2.5-shaped models with random weights on one GPU, here and with TRL: the table `gpu`.
+"""Training speed of models with random weights on one GPU or a CPU, here and with TRL: the tables `gpu` and `cpu`.
 
     python -m benchmarks.bench_gpu [--cases 0.5b-full 7b-lora ...] [--minutes 8]
-    python -m benchmarks.bench_gpu --cases tiny-full tiny-lora --device cpu --length 64      # tries it out
+    python -m benchmarks.bench_gpu --cases 135m-full 135m-lora --device cpu --length 256
 
-bf16, four packed rows of 4,096 tokens a step, the best attention kernel in all. A stage of stagecraft runs as its plan
-for this card says: micro-batch and recomputed layers. TRL runs as its defaults say (all layers recomputed), and once
-more without recomputation and with Liger's kernels, where these are installed. All run in one process, one after the
-other, those with Liger last: it replaces transformers' own classes for all models that are made later. The rate is the
-median of windows of some steps, without the first. Beside the memory stands what the plan says of it, without CUDA's
-context and fragmentation. A run that fails says so in its line.
+bf16, on a CPU float32; four packed rows of 4,096 tokens a step, the best attention kernel in all. A stage of stagecraft
+runs as its plan for this card says: micro-batch and recomputed layers. TRL runs as its defaults say (all layers
+recomputed), and once more without recomputation and with Liger's kernels, where these are installed. All run in one
+process, one after the other, those with Liger last: it replaces transformers' own classes for all models that are made
+later. The rate is the median of windows of some steps, without the first. Beside the memory stands what the plan says
+of it, without CUDA's context and fragmentation. A run that fails says so in its line.
 """
 
 import gc
@@ -47,14 +47,16 @@ from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.compiled import choose_compile, compile_layers
+from scripts.training.model.float32_products import float32_products
 from scripts.training.model.kernels import choose_attention, installed_kernels
 from scripts.training.monitoring.measurements import Throughput, peak_flops
 from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.states import GIB
 
-# Qwen2.5's own; `tiny` is to try the benchmark out
+# Qwen2.5's and SmolLM2's own; `tiny` is to try the benchmark out
 SHAPES = {
     "tiny": (512, 64, 128, 2, 4, 2, True),
+    "135m": (49152, 576, 1536, 30, 9, 3, True),
     "0.5b": (151936, 896, 4864, 24, 14, 2, True),
     "1.5b": (151936, 1536, 8960, 28, 12, 2, True),
     "7b": (152064, 3584, 18944, 28, 28, 4, False),
@@ -66,6 +68,7 @@ CASES = ("0.5b-full", "0.5b-lora", "1.5b-full", "1.5b-lora", "7b-lora", "7b-qlor
 WINDOW, WINDOWS = 4, 3  # steps between two measurements, and how many of these; the first one is a warm-up
 LORA = {"r": 8, "targets": ["q_proj", "k_proj", "v_proj", "o_proj"]}
 END = "<|endoftext|>"
+UNCHANGED = torch.backends.mkldnn.matmul.fp32_precision
 
 
 def documents(tokens: int, length: int, vocabulary: int, median: int) -> list[np.ndarray]:
@@ -124,7 +127,8 @@ def planned(case: dict) -> Option:
     """How a stage of this repository would run on this card, by its plan: micro-batch, recomputed layers, memory."""
     shape = Shape(**dict(zip(KEYS, SHAPES[case["shape"]], strict=True)))
     method = case["method"]
-    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "precision": "bf16"}
+    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5}
+    settings["precision"] = "fp32" if case["device"] == "cpu" else "bf16"
     settings |= {"method": "full" if method == "full" else "lora", "quantize": "4bit" if method == "qlora" else "none"}
     settings |= {"sequence_length": case["length"], "global_batch_size": case["rows"], "lora": {**LORA, "dropout": 0}}
     stage = Stage.parse(settings, "bench")
@@ -160,7 +164,10 @@ def quantize(model: PreTrainedModel) -> None:
 def measure(case: dict) -> dict:
     """Rate, MFU and memory of a trainer for `shape`, `method`, `device`, `rows` and `length`, in this process."""
     cpu, length, rows, ours = case["device"] == "cpu", case["length"], case["rows"], case["trainer"] == "stagecraft"
-    attention = choose_attention(gpu_capability(not cpu), "bf16", installed_kernels()).name
+    attention = choose_attention(gpu_capability(not cpu), "fp32" if cpu else "bf16", installed_kernels()).name
+    torch.backends.mkldnn.matmul.fp32_precision = UNCHANGED
+    if cpu and ours:
+        float32_products.__wrapped__()  # as a stage does; it is asked once a process
     shape, full = dict(zip(KEYS, SHAPES[case["shape"]], strict=True)), case["method"] == "full"
     option = planned(case)
     micro, accumulation = rows, 1
@@ -170,7 +177,7 @@ def measure(case: dict) -> dict:
     torch.manual_seed(0)
     with torch.device(case["device"]):
         config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
-        dtype = torch.float32 if full else torch.bfloat16  # frozen ones in that of compute, as in lora.py
+        dtype = torch.float32 if full or cpu else torch.bfloat16  # frozen ones in that of compute, as in lora.py
         model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
     if case["method"] == "qlora":
         quantize(model)
@@ -181,10 +188,10 @@ def measure(case: dict) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         arguments = {
             "output_dir": folder, "max_steps": WINDOW * WINDOWS, "per_device_train_batch_size": micro, "use_cpu": cpu,
-            "gradient_accumulation_steps": accumulation, "bf16": True, "save_strategy": "no", "report_to": [],
+            "gradient_accumulation_steps": accumulation, "bf16": not cpu, "save_strategy": "no", "report_to": [],
             "disable_tqdm": True, "logging_steps": WINDOW, "use_cache": False,
         }  # fmt: skip
-        callbacks = [Throughput(rows * length, length, bf16=True), Figures()]
+        callbacks = [Throughput(rows * length, length, bf16=not cpu), Figures()]
         if ours:
             compiled = choose_compile(option.machine, option.settings)
             if compiled:
@@ -238,7 +245,7 @@ def alone(case: dict) -> dict | None:
     return result
 
 
-HEAD = ["Qwen2.5", "method", "tokens/s", "TRL's defaults", "TRL, tuned", "x", "MFU %", "GiB", "planned", "recomputed"]
+HEAD = ["model", "method", "tokens/s", "TRL's defaults", "TRL, tuned", "x", "MFU %", "GiB", "planned", "recomputed"]
 
 
 def row(case: str, results: dict[str, dict]) -> list:
@@ -267,7 +274,7 @@ def main() -> None:
     options = arguments.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         # no error: `make bench` runs it everywhere
-        print("bench_gpu: needs a CUDA GPU; `--cases tiny-full --device cpu --length 64` tries it out without one")
+        print("bench_gpu: needs a CUDA GPU; `--cases tiny-full --device cpu --length 64` tries it out")
         return
     hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     print(f"{hardware}, torch {torch.__version__}", flush=True)
@@ -286,13 +293,18 @@ def main() -> None:
         table.append(row(name, results[name]))
     for line in table:
         print(" | ".join(map(str, line)))
-    if options.device == "cuda":
-        conditions = (
-            f"{hardware}, torch {torch.__version__}; one run each, one after the other in one process, the median of"
-            f" {WINDOWS - 1} windows of {WINDOW} steps; bf16, {options.rows} packed rows of {options.length} tokens a"
-            " step, random weights, the same attention kernel in all; tuned TRL: no recomputation, and Liger's kernels"
-        )
-        store("gpu", {}, conditions, {"lines": table})
+    if any(name.startswith("tiny") for name in options.cases):
+        return
+    conditions = (
+        f"{hardware}, torch {torch.__version__}, {torch.get_num_threads()} threads; one run each, one after the other"
+        f" in one process, the median of {WINDOWS - 1} windows of {WINDOW} steps; {options.rows} packed rows of"
+        f" {options.length} tokens a step, random weights, the same attention kernel in all; tuned TRL: no"
+        " recomputation, and on a GPU Liger's kernels"
+    )
+    name, columns = "gpu", len(HEAD)
+    if options.device == "cpu":
+        name, columns = "cpu", HEAD.index("MFU %")  # the memory of a process is that of all its runs
+    store(name, {}, conditions, {"lines": [line[:columns] for line in table]})
 
 
 if __name__ == "__main__":
