@@ -179,16 +179,11 @@ def check_base(base: Base, key: str) -> None:
     """Check that the base model can be made or found."""
     if base.shape is not None:
         check_shape(base.shape, f"{key}.shape")
-    if base.chat_template is not None:
-        if base.model == "scratch":
-            raise UserError(f"{key}.chat_template: not with `scratch`, whose tokenizer has ChatML")
-        if base.chat_template != "chatml" and not Path(base.chat_template).is_file():
-            raise UserError(f"{key}.chat_template: no file {base.chat_template!r}; give one, or `chatml`")
+    template = base.chat_template
+    if template not in (None, "chatml") and base.model != "scratch" and not Path(template).is_file():
+        raise UserError(f"{key}.chat_template: no file {template!r}; give one, or `chatml`")
     if base.model == "scratch":
-        if base.shape is None:
-            raise UserError(f"{key}.shape: required with model `scratch`")
-        if "vocab_size" in base.shape:
-            raise UserError(f"{key}.shape.vocab_size: not with `scratch`; give tokens.tokenizer.vocab_size")
+        check_scratch(base, key)
     elif base.package is not None or base.file is not None:
         if base.package is None or base.file is None or base.sha256 is None:
             missing = next(name for name in ("package", "file", "sha256") if getattr(base, name) is None)
@@ -205,14 +200,32 @@ def check_base(base: Base, key: str) -> None:
             raise UserError(f"{key}.model: no folder {base.model!r} here, and no hub name (ORGANISATION/NAME)")
         if base.revision is None:
             raise UserError(f"{key}.revision: required with a hub model (a commit of 40 hex digits)")
-    elif (Path(base.model) / "config.json").is_file():  # without one rule `base` says what is missing
-        check_weights(Path(base.model))
-        config = read_object(Path(base.model) / "config.json")
-        for name, value in (base.shape or {}).items():
-            if name in config and config[name] != value:
-                raise UserError(
-                    f"{key}.shape.{name}: {value}, but {base.model}/config.json says {config[name]}; leave `shape` out"
-                )
+    else:
+        check_model_folder(base, key)
+
+
+def check_scratch(base: Base, key: str) -> None:
+    """Check a base that is made anew, with random weights and a tokenizer of its own."""
+    if base.chat_template is not None:
+        raise UserError(f"{key}.chat_template: not with `scratch`, whose tokenizer has ChatML")
+    if base.shape is None:
+        raise UserError(f"{key}.shape: required with model `scratch`")
+    if "vocab_size" in base.shape:
+        raise UserError(f"{key}.shape.vocab_size: not with `scratch`; give tokens.tokenizer.vocab_size")
+
+
+def check_model_folder(base: Base, key: str) -> None:
+    """Check that a base model's folder has its weights, and the shape that the experiment gives, if it gives one."""
+    folder = Path(base.model)
+    if not (folder / "config.json").is_file():
+        return  # rule `base` says what is missing
+    check_weights(folder)
+    config = read_object(folder / "config.json")
+    for name, value in (base.shape or {}).items():
+        if name in config and config[name] != value:
+            raise UserError(
+                f"{key}.shape.{name}: {value}, but {base.model}/config.json says {config[name]}; leave `shape` out"
+            )
 
 
 def check_origins(stage: str, stages: dict[str, Stage], name: str) -> None:

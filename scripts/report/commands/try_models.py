@@ -100,14 +100,15 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
         return
     if gpu_driver() is None:
         sleep_while_waiting(gpus=0)  # before torch is loaded
-    settings = Generation(max_new_tokens=NEW_TOKENS)
+    settings, pieces = Generation(max_new_tokens=NEW_TOKENS), None
     for model in ("base", stage):
-        assistant = Assistant(experiment, layout, model, retrieval=bool(at))
+        assistant = Assistant(experiment, layout, model, retrieval=bool(at) and pieces is None)
+        assistant.pieces = pieces = pieces or assistant.pieces  # the same code for both, indexed once
         if chat:
             show(model, assistant.write([{"role": "user", "content": chat}], settings).text, [])
             continue
         prompt, _ = assistant.at(before, "", path, retrieval=False)
         show(model, assistant.write(prompt, settings).text, [])
-        prompt, pieces = assistant.at(before, "", path, own=str(Path(path).resolve()))
-        if pieces:
-            show(f"{model} + retrieval", assistant.write(prompt, settings).text, pieces)
+        prompt, found = assistant.at(before, "", path, own=str(Path(path).resolve()))
+        if found:
+            show(f"{model} + retrieval", assistant.write(prompt, settings).text, found)

@@ -73,20 +73,9 @@ def grouped_heads(query: int, key: int) -> tuple[int, int]:
     return (small, 1) if key == 1 else (2 * small, 2)
 
 
-def twin_settings(config: PreTrainedConfig) -> dict:
-    """The settings of the twin of `config`, as `config.to_dict()` gives them."""
-    settings = config.to_dict()
-    names = {name: config.attribute_map.get(name, name) for name in (*HEADS, "num_hidden_layers", "hidden_size")}
-
-    def put(name: str, value) -> None:
-        name = names.get(name, name)
-        if settings.get(name):
-            settings[name] = value
-
-    if not getattr(config, "num_attention_heads", None):
-        raise ValueError("it has no attention")
-    layers = config.num_hidden_layers
-    kept = kept_layers(settings, layers)
+def with_layers(settings: dict, kept: list[int], layers: int) -> dict:
+    """The settings of a model that has only the layers `kept` of `layers`, and narrow feed-forward layers."""
+    settings = dict(settings)
     for name, value in settings.items():
         if says_each_layer(value, layers):
             settings[name] = [value[layer] for layer in kept]
@@ -97,6 +86,23 @@ def twin_settings(config: PreTrainedConfig) -> dict:
             settings[name] = {new: of_layer[layer] for new, layer in enumerate(kept) if layer in of_layer}
         elif name.endswith(("intermediate_size", "ffn_dim", "n_inner")) and isinstance(value, int) and value:
             settings[name] = WIDTH
+    return settings
+
+
+def twin_settings(config: PreTrainedConfig) -> dict:
+    """The settings of the twin of `config`, as `config.to_dict()` gives them."""
+    if not getattr(config, "num_attention_heads", None):
+        raise ValueError("it has no attention")
+    names = {name: config.attribute_map.get(name, name) for name in (*HEADS, "num_hidden_layers", "hidden_size")}
+    settings = config.to_dict()
+    kept = kept_layers(settings, config.num_hidden_layers)
+    settings = with_layers(settings, kept, config.num_hidden_layers)
+
+    def put(name: str, value) -> None:
+        name = names.get(name, name)
+        if settings.get(name):
+            settings[name] = value
+
     settings.pop("num_hidden_layers", None)
     settings[names["num_hidden_layers"]] = len(kept)
     heads = config.num_attention_heads

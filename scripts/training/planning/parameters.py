@@ -78,14 +78,22 @@ def count_parameters(shape: Shape) -> int:
     return layer_parameters(shape) + embedding_parameters(shape)
 
 
+# Matrices of an expert that transformers holds as one, to which peft 0.21 gives adapters of twice the rank.
+FUSED = ("gate_proj", "up_proj", "w1", "w3")
+
+
 def adapter_parameters(shape: Shape, lora: Lora) -> int:
-    """The parameters of LoRA adapters: r · (inputs + outputs) for each target in each layer."""
+    """The parameters of LoRA adapters: r · (inputs + outputs) for each target in each layer; for two fused matrices of
+    an expert 2 r · (inputs + outputs of both)."""
     adapters = 0
     for name, sizes in weights_of(shape).items():
         *_, module, kind = f".{name}".split(".")
         targeted = lora.targets == "all-linear" or module in lora.targets
         if layer_of(name) is not None and kind == "weight" and len(sizes) > 1 and targeted:
-            adapters += lora.r * math.prod(sizes[:-2]) * sum(sizes[-2:])
+            outputs, inputs = sizes[-2:]
+            if ".experts." in name and module in FUSED:
+                outputs *= 2
+            adapters += lora.r * math.prod(sizes[:-2]) * (inputs + outputs)
     return adapters
 
 

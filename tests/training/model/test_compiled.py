@@ -1,5 +1,9 @@
 """scripts/training/model/compiled.py: it runs where it can and may, and trains the same model."""
 
+import json
+import os
+import subprocess
+
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -9,10 +13,11 @@ from scripts.experiment.settings.machine import Machine
 from scripts.training.model import kernels
 from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.compiled import choose_compile, compile_layers
-from tests.training.conftest import MACHINE, SHAPE, VOCABULARY, stage
-from tests.training.test_train import run
+from tests.training.conftest import MACHINE, SHAPE, VOCABULARY, often, stage
+from tests.training.test_train import command, metrics, on_ranks, run
 
 GPU = {**MACHINE, "gpus": 1}
+RANKS = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}  # as the launcher sets for a CPU
 
 
 @pytest.mark.parametrize(
@@ -86,3 +91,18 @@ def test_compiled_layers_and_loss_train_the_same_model(monkeypatch, lora, recomp
     assert compiled == pytest.approx(plain, abs=1e-5)
     assert same == names
     assert plain[2] < plain[0] - 0.01
+
+
+@pytest.mark.parametrize("sharding", often(["zero2"], ["none", "fsdp2"]))
+def test_a_compiled_stage_on_two_ranks_has_the_losses_of_one_that_is_not(origin, shards, tmp_path, sharding):
+    seen = []
+    for compiled in (False, True):
+        folder = tmp_path / str(compiled)
+        folder.mkdir()
+        machine = {**MACHINE, "micro_batch_size": 1, "sharding": sharding, "compile": compiled}
+        words = on_ranks(command(origin, shards, folder, machine, steps=6, save_steps=100), 2)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=RANKS)
+        assert done.returncode == 0, done.stderr[-3000:]
+        seen.append([entry["loss"] for entry in metrics(folder / "out") if "loss" in entry])
+        assert json.loads((folder / "out/summary.json").read_text())["compiled"] is compiled
+    assert seen[1] == pytest.approx(seen[0], abs=1e-4)
