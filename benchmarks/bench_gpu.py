@@ -197,7 +197,7 @@ def measure(case: dict) -> dict:
             if compiled:
                 compile_layers(model)
             given = TrainingArguments(**arguments, activation_checkpointing=recomputed > 0, remove_unused_columns=False)
-            rows_given, collator = packed(texts, length), collator_for(attention)
+            rows_given, collator = packed(texts, length), collator_for(attention, chunked=True)
             trainer = StageTrainer(model, given, train_dataset=rows_given, data_collator=collator)
             use_chunked_loss(model, "none", "", compiled)
             callbacks.append(RecomputedLayers(option.machine))

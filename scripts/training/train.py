@@ -222,7 +222,7 @@ def train(
             Shards(folders.shards, "train"), settings.packing, settings.max_samples, settings.global_batch_size
         ),
         eval_dataset=Rows(Shards(folders.shards, "validation"), settings.packing, settings.eval_rows, together),
-        data_collator=collator_for(attention),
+        data_collator=collator_for(attention, chunked),
         optimizer_cls_and_kwargs=muon_factory(settings, machine) if settings.optimizer == "muon" else None,
     )
     parallel.reduce_in_float32(trainer)

@@ -1,4 +1,7 @@
-"""The five experiments: each plans on its profile, and its smoke size runs its whole path here by its own command."""
+"""The five experiments: each plans on its profile, and the stages of its smoke size train here; two run whole.
+
+What suites, gates and report make of a stage does not depend on how it was trained: that runs with the two.
+"""
 
 import json
 import os
@@ -25,6 +28,10 @@ def shared_clone(tmp_path_factory) -> Clone:
     """A clone with a commit, which the smoke sizes pin as their source, and data where two experiments want it."""
     clone = checkout(tmp_path_factory.mktemp("experiments") / "stagecraft")
     clone.commit()
+    (clone.root / "results/smoke").mkdir(parents=True)
+    row = ["stagecraft", "git", ".", clone.git("rev-parse", "HEAD"), "python", "high", "MIT"]
+    head = ["name", "kind", "location", "pin", "language", "priority", "licence"]  # as `make smoke` writes it
+    (clone.root / "results/smoke/sources.tsv").write_text("\t".join(head) + "\n" + "\t".join(row) + "\n")
     for name in ("text/one.md", "chat/python.jsonl", "chat/systems.jsonl"):
         (clone.root / "data" / name).parent.mkdir(parents=True, exist_ok=True)
         turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -73,9 +80,19 @@ def smoke(shared_clone: Clone, name: str) -> tuple[Path, dict]:
     return results, evaluation
 
 
-def summary(evaluation: dict, stage: str, **expected) -> dict:
+def trained(shared_clone: Clone, name: str, *stages: str) -> Path:
+    """The results root of a smoke size whose stages were trained by its own command, and nothing after them."""
+    results = shared_clone.root / "results/smoke" / name
+    words = command(shared_clone.root / f"config/smoke/{name}.yaml")
+    words = [word for word in words if not word.endswith("/eval.json")]
+    targets = [f"results/smoke/{name}/training/train/{stage}/manifest.json" for stage in stages]
+    shared_clone.snakemake(*targets, *words)
+    return results
+
+
+def summary(results: Path, stage: str, **expected) -> dict:
     """The summary of a stage, which holds `expected`."""
-    measured = evaluation["stages"][stage]["summary"]
+    measured = json.loads((results / f"training/train/{stage}/summary.json").read_text())
     assert {key: measured[key] for key in expected} == expected
     return measured
 
@@ -98,21 +115,17 @@ def logged(results: Path, stage: str, name: str) -> list[float]:
 
 
 def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(shared_clone):
-    results, evaluation = smoke(shared_clone, "qwen2.5-7b-code")
-    summary(evaluation, "sft", sharding="zero2", offload=False, processes=2, gradient_accumulation=2, steps=8)
-    assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == shared_clone.git("rev-parse", "HEAD")
-    assert evaluation["gates"][0]["outcome"].startswith("met")  # it learned something
+    results = trained(shared_clone, "qwen2.5-7b-code", "sft")
+    summary(results, "sft", sharding="zero2", offload=False, processes=2, gradient_accumulation=2, steps=8)
+    losses = logged(results, "sft", "loss")
+    assert losses[-1] < losses[0]
     assert moved(results, "base", "train/sft") == set(weights(results, "base"))
-    page = (results / "report.html").read_text()
-    assert "written by base, sft" in page
-    gates = {gate["metric"]: gate for gate in evaluation["gates"]}
-    assert (gates["answer_seconds"]["value"], gates["answer_seconds"]["outcome"]) == (None, "not measured")
-    assert page.count("not applicable: models run on cpu here, the target is A40") == 2
 
 
 def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_itself(shared_clone):
     results, evaluation = smoke(shared_clone, "qwen2.5-7b-code-dual")
-    measured = summary(evaluation, "sft", sharding="zero2", offload=True, processes=2)
+    measured = summary(results, "sft", sharding="zero2", offload=True, processes=2)
+    assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == shared_clone.git("rev-parse", "HEAD")
     losses = logged(results, "sft", "eval_loss")
     assert measured["eval_loss"] == pytest.approx(min(losses)) == pytest.approx(measured["best_eval_loss"])
     gates = {gate["metric"]: gate for gate in evaluation["gates"]}
@@ -126,26 +139,25 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
 
 
 def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shared_clone):
-    results, evaluation = smoke(shared_clone, "two-stage-nope")
+    results = trained(shared_clone, "two-stage-nope", "adapt", "whole")
     for stage in ("adapt", "whole"):
-        summary(evaluation, stage, sharding="zero2", processes=2)
+        summary(results, stage, sharding="zero2", processes=2)
         config = json.loads((results / f"training/train/{stage}/config.json").read_text())
         assert (config["model_type"], config["no_rope_layers"]) == ("smollm3", [1, 1, 0, 0])
     changed = {name for name in weights(results, "base") if ".layers.2." in name or ".layers.3." in name}
     assert moved(results, "base", "train/adapt") == changed
     assert moved(results, "train/adapt", "train/whole") == set(weights(results, "base"))
     # the first of its evaluations every 2 steps is a gain, the next two are none, and it would have had 12 steps
-    summary(evaluation, "whole", steps=6, stopped_early=True)
-    assert "Sources and their pins" not in (results / "report.html").read_text()
+    summary(results, "whole", steps=6, stopped_early=True)
 
 
 def test_cpt_muon_resolves_auto_settings_and_moves_all_hidden_matrices_with_muon(shared_clone):
-    results, evaluation = smoke(shared_clone, "cpt-muon")
+    results = trained(shared_clone, "cpt-muon", "pretrain")
     base = weights(results, "base")
     hidden = [base[name] for name in base if ".layers." in name and base[name].ndim == 2]
     rate = float(f"{5e-5 * (sum(tensor.numel() for tensor in base.values()) / 7e9) ** -0.25:.3g}")
     summary(
-        evaluation,
+        results,
         "pretrain",
         sharding="zero2",
         processes=2,
@@ -159,7 +171,6 @@ def test_cpt_muon_resolves_auto_settings_and_moves_all_hidden_matrices_with_muon
     rows = json.loads((results / "tokens/pack/text-256/manifest.json").read_text())["splits"]["train"]["rows"]
     assert rows > 16
     assert moved(results, "base", "train/pretrain") == set(base)
-    assert evaluation["gates"][0]["outcome"] == "met"
 
 
 def test_lora_qa_saves_an_8_bit_trained_adapter_per_dataset_and_one_summary_over_all(shared_clone):

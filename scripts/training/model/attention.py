@@ -9,6 +9,7 @@ of rows, once per batch and without a GPU sync.
 import importlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -109,11 +110,21 @@ def stack_with_boundaries(rows: list[dict[str, torch.Tensor]]) -> dict:
     return batch | document_boundaries(batch["position_ids"])
 
 
-def collator_for(attention: str) -> Callable:
-    """The function that collates rows into a batch for this kernel."""
-    if attention in (FLASH, VARLEN):
-        return stack_with_boundaries
-    return stack
+def with_scored(collate: Callable, rows: list[dict[str, torch.Tensor]]) -> dict:
+    """A batch with the places of what the loss in chunks reads: found here, where the labels are on the CPU, as a GPU
+    would have to be waited for."""
+    batch = collate(rows)
+    predicts = torch.nn.functional.pad(batch["labels"][:, 1:] != -100, (0, 1))
+    return batch | {"scored": predicts.flatten().nonzero().flatten()}
+
+
+def collator_for(attention: str, chunked: bool = False) -> Callable:
+    """The function that collates rows into a batch for this kernel. `chunked`: whether the loss is computed in chunks
+    (chunked_loss.py)."""
+    collate = stack_with_boundaries if attention in (FLASH, VARLEN) else stack
+    if chunked:
+        return partial(with_scored, collate)
+    return collate
 
 
 HALF = (torch.float16, torch.bfloat16)  # what the kernel computes in

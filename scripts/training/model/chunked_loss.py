@@ -133,6 +133,7 @@ def forward(
     labels: torch.Tensor,
     num_items_in_batch: int | torch.Tensor = 1,
     compiled: bool = False,
+    scored: torch.Tensor | None = None,
     **inputs,
 ):
     """The forward pass of `model` up to its last hidden states, and the loss from these.
@@ -141,19 +142,23 @@ def forward(
         labels: int64 [rows, length], IGNORED where there is no target.
         num_items_in_batch: targets of the whole step, by which the sum is divided.
         compiled: whether to compile the loss.
+        scored: int64 [targets], the place in the flattened batch before each target (attention.py); found here where
+            it is not given.
         inputs: further arguments of the model, `input_ids` among them.
 
     Returns:
         with the loss in float32, and without logits.
     """
-    hidden = model.base_model(**inputs).last_hidden_state[:, :-1]
-    is_target = labels[:, 1:] != IGNORED
+    hidden = model.base_model(**inputs).last_hidden_state.flatten(0, 1)
+    if scored is None:
+        scored = nn.functional.pad(labels[:, 1:] != IGNORED, (0, 1)).flatten().nonzero().flatten()
     weight = model.get_output_embeddings().weight
     dtype = weight.dtype
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
-    hidden, targets = hidden[is_target], labels[:, 1:][is_target]
-    total = SummedLoss.apply(hidden, weight, targets, dtype, torch.is_grad_enabled(), compiled)
+    # a place is never the last of its row, so the next label is of the same row
+    targets = labels.flatten()[scored + 1]
+    total = SummedLoss.apply(hidden[scored], weight, targets, dtype, torch.is_grad_enabled(), compiled)
     return CausalLMOutput(loss=total / num_items_in_batch)
 
 

@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, CohereConfig, Gemma2Config, PhiCo
 from transformers.utils import logging
 
 from scripts.training.model import chunked_loss
+from scripts.training.model.attention import collator_for
 from scripts.training.model.chunked_loss import IGNORED, own_loss, use_chunked_loss
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 97, "pad_token_id": 0}
@@ -129,3 +130,14 @@ def test_sharded_weights_and_a_head_with_an_adapter_are_left_to_the_models_code(
     adapted = get_peft_model(model, LoraConfig(target_modules=["q_proj", "lm_head"]))
     assert not use_chunked_loss(adapted, "none", "")
     assert "forward" not in vars(adapted.get_base_model())
+
+
+def test_the_places_that_the_collator_finds_are_those_that_the_loss_would_find():
+    model, given = made(), batch(0.5)
+    assert use_chunked_loss(model, "none", "")
+    rows = [{"input_ids": ids, "labels": labels} for ids, labels in zip(*given.values(), strict=True)]
+    collated = collator_for("sdpa", chunked=True)(rows)
+    assert len(collated["scored"]) == (given["labels"][:, 1:] != IGNORED).sum()
+    expected = loss_and_gradients(model, given)
+    for ours, theirs in zip(loss_and_gradients(model, collated), expected, strict=True):
+        assert torch.equal(ours, theirs)
