@@ -22,7 +22,7 @@ def machine(name: str, **changes):
     return load_machine(Path(f"config/machines/{name}.yaml")).model_copy(update=changes)
 
 
-def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_the_design():
+def test_the_7b_experiment_fits_its_cluster_uncompiled_with_the_figures_of_the_design():
     """About 39 of 44.5 GiB: logits of a chunk 1.2, activations 0.8, a layer and the head's gradient, buckets 2 to 3."""
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
     planned = plan(
@@ -59,7 +59,7 @@ def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
 
 
 def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_where_it_is_faster():
-    dual = {"sharding": "auto", "micro_batch_size": "auto", "offload": False, "liger": False}
+    dual = {"sharding": "auto", "micro_batch_size": "auto", "offload": False, "compile": False}
     dual["gradient_checkpointing"] = True
     chosen = choose("sft", stage(), QWEN_7B, machine("a40-dual", **dual))
     assert (chosen.machine.sharding, chosen.machine.offload) == ("zero2", True)
