@@ -41,33 +41,39 @@ MPT = {
 MPT |= {"7b": (4096, 32, 32), "13b": (5120, 40, 40), "30b": (7168, 48, 56)}
 
 
+def machine_of(row, sharding: str, checkpointing: bool, network: float, **changes) -> Machine:
+    """The machine that a row ran on, eight GPUs to a host. `network`: gigabytes per second between hosts."""
+    tflops, share, link = GPUS[row.gpu]
+    nodes = max(1, row.gpus // 8)
+    return Machine(
+        nodes=nodes,
+        gpus=row.gpus // nodes,
+        micro_batch_size=row.rows,
+        sharding=sharding,
+        gradient_checkpointing=checkpointing,
+        gpu_tflops=tflops,
+        mfu=share,
+        link_gbs=link,
+        network_gbs=network,
+        **changes,
+    )
+
+
 def plan_of(row) -> tuple[float, float, float]:
     """(GiB with activations as the row has them, GiB with every layer checkpointed, tokens per second and GPU)."""
     *sizes, vocabulary = SHAPES[row.model]
     shape = Shape(*sizes, vocab_size=vocabulary)  # in the order of its fields
-    tflops, share, link = GPUS[row.gpu]
-    nodes = max(1, row.gpus // 8)
     settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": row.method}
     settings |= {"sequence_length": row.length, "optimizer": row.optimizer, "global_batch_size": row.rows * row.gpus}
     if row.method == "lora":  # the adapters of fms-acceleration's benchmark
         settings["lora"] = {"targets": ["q_proj", "k_proj", "v_proj", "o_proj"]}
     stage = Stage.parse(settings, "published")
+    fused = row.liger == "yes"  # compiled layers keep about as much
     totals_gib = []
     for checkpointing in (row.checkpointing == "yes", True):
-        machine = Machine(
-            nodes=nodes,
-            gpus=row.gpus // nodes,
-            micro_batch_size=row.rows,
-            sharding=row.sharding,
-            gradient_checkpointing=checkpointing,
-            compile=row.liger == "yes",  # which keeps about as much
-            gpu_tflops=tflops,
-            mfu=share,
-            link_gbs=link,
-            network_gbs=50,
-        )
+        machine = machine_of(row, row.sharding, checkpointing, network=50, compile=fused)
         batch = Batch(row.rows, 1)
-        budget = stage_budget(stage, shape, machine, batch, validates=False, chunked=row.liger == "yes")
+        budget = stage_budget(stage, shape, machine, batch, validates=False, chunked=fused)
         gpu_bytes = dict(budget.gpu)
         gpu_bytes.pop("CUDA")
         if row.kind == "allocated":
@@ -82,21 +88,9 @@ def pretraining_errors() -> list[float]:
     for row in pd.read_table(Path(__file__).with_name("published_speeds.tsv")).itertuples():
         width, layers, heads = MPT[row.model.removeprefix("mpt-")]
         shape = Shape(width, round(8 / 3 * width), layers, heads, heads, vocab_size=50368, tie_word_embeddings=True)
-        tflops, share, link = GPUS[row.gpu]
         settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "sequence_length": row.length}
         stage = Stage.parse(settings | {"global_batch_size": row.rows * row.gpus}, "published")
-        hosts = max(1, row.gpus // 8)
-        machine = Machine(
-            nodes=hosts,
-            gpus=row.gpus // hosts,
-            micro_batch_size=row.rows,
-            sharding="fsdp2",
-            gradient_checkpointing=row.checkpointing == "yes",
-            gpu_tflops=tflops,
-            mfu=share,
-            link_gbs=link,
-            network_gbs=200,
-        )
+        machine = machine_of(row, "fsdp2", row.checkpointing == "yes", network=200)
         speed = stage_speed(stage, shape, machine, Batch(row.rows, 1)).tokens_per_second / row.gpus
         errors.append(speed / row.tokens_per_second - 1)
     return errors

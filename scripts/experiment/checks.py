@@ -205,7 +205,7 @@ def check_base(base: Base, key: str) -> None:
 
 
 def check_scratch(base: Base, key: str) -> None:
-    """Check a base that is made anew, with random weights and a tokenizer of its own."""
+    """Check a base with random weights, whose tokenizer the experiment trains."""
     if base.chat_template is not None:
         raise UserError(f"{key}.chat_template: not with `scratch`, whose tokenizer has ChatML")
     if base.shape is None:

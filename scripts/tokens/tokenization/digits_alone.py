@@ -9,7 +9,6 @@ may merge with those beside them. There the text is cut in advance: a part ends 
 """
 
 import re
-import sys
 import unicodedata
 from functools import cache
 from itertools import pairwise
@@ -19,13 +18,14 @@ import numpy as np
 
 ASCII_DIGIT = re.compile(r"[0-9]")
 OTHER, BLANK, DIGIT, NUMERAL = range(4)  # kinds of characters; a numeral is none of ASCII's ten digits
+LAST = 0x1FFFF  # Unicode has neither blanks nor numerals behind it, and it is none itself
 
 
 @cache
-def kinds(characters: int) -> np.ndarray:
-    """uint8 [characters]: the kind of each of the first code points."""
-    found = np.zeros(characters, np.uint8)
-    for code in range(characters):
+def kinds() -> np.ndarray:
+    """uint8 [LAST + 1]: the kind of each code point."""
+    found = np.zeros(LAST + 1, np.uint8)
+    for code in range(LAST):
         character = chr(code)
         if character.isspace():
             found[code] = BLANK
@@ -39,9 +39,10 @@ def kinds(characters: int) -> np.ndarray:
 def places(text: str) -> list[int]:
     """Where a text is cut, in ascending order."""
     if text.isascii():
-        kind = kinds(128)[np.frombuffer(text.encode(), np.uint8)]
+        codes = np.frombuffer(text.encode(), np.uint8)
     else:
-        kind = kinds(sys.maxunicode + 1)[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+        codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), LAST)
+    kind = kinds()[codes]
     starts = np.zeros(len(text) + 1, bool)
     starts[2:-1] = (kind[2:] == DIGIT) & (kind[1:-1] == BLANK) & (kind[:-2] == BLANK)
     numerals = np.flatnonzero(kind == NUMERAL)

@@ -6,8 +6,8 @@ A stage ends before its last step on SIGTERM (a time limit), SIGINT (Ctrl-C) or 
 that is not finite, and where another run of the stage has taken over the work folder (run_lock.py); all exit non-zero.
 On such a signal to any one rank all ranks finish the step or the next one, save a whole checkpoint and exit; the same
 command resumes there. So give a time limit some minutes of warning, as long as two steps, an evaluation and a
-checkpoint take (Slurm:
-`--signal=TERM@600`). Before the first step a signal ends the process at once; after the last it is ignored.
+checkpoint take (Slurm: `--signal=TERM@600`). Before the first step a signal ends the process at once; after the last it
+is ignored.
 """
 
 import datetime

@@ -18,6 +18,7 @@ from transformers import AttentionInterface
 
 from scripts.experiment.settings.training import Stage
 from scripts.training.model import kernels
+from scripts.training.model.chunked_loss import scored_places
 from scripts.training.model.kernels import FLASH, VARLEN, Choice, Installed, architecture
 
 
@@ -111,11 +112,9 @@ def stack_with_boundaries(rows: list[dict[str, torch.Tensor]]) -> dict:
 
 
 def with_scored(collate: Callable, rows: list[dict[str, torch.Tensor]]) -> dict:
-    """A batch with the places of what the loss in chunks reads: found here, where the labels are on the CPU, as a GPU
-    would have to be waited for."""
+    """A batch with the places that the loss in chunks reads, found while the labels are on the CPU."""
     batch = collate(rows)
-    predicts = torch.nn.functional.pad(batch["labels"][:, 1:] != -100, (0, 1))
-    return batch | {"scored": predicts.flatten().nonzero().flatten()}
+    return batch | {"scored": scored_places(batch["labels"])}
 
 
 def collator_for(attention: str, chunked: bool = False) -> Callable:

@@ -128,6 +128,12 @@ class SummedLoss(torch.autograd.Function):
         return hidden.mul_(factor), None if weight is None else weight.mul_(factor), None, None, None, None
 
 
+def scored_places(labels: torch.Tensor) -> torch.Tensor:
+    """int64 [targets]: the places in the flattened batch right before each target. `labels`: int64 [rows, length]. On a
+    GPU the host waits for it."""
+    return nn.functional.pad(labels[:, 1:] != IGNORED, (0, 1)).flatten().nonzero().flatten()
+
+
 def forward(
     model: PreTrainedModel,
     labels: torch.Tensor,
@@ -142,8 +148,7 @@ def forward(
         labels: int64 [rows, length], IGNORED where there is no target.
         num_items_in_batch: targets of the whole step, by which the sum is divided.
         compiled: whether to compile the loss.
-        scored: int64 [targets], the place in the flattened batch before each target (attention.py); found here where
-            it is not given.
+        scored: `scored_places` of the labels, if they are known already.
         inputs: further arguments of the model, `input_ids` among them.
 
     Returns:
@@ -151,7 +156,7 @@ def forward(
     """
     hidden = model.base_model(**inputs).last_hidden_state.flatten(0, 1)
     if scored is None:
-        scored = nn.functional.pad(labels[:, 1:] != IGNORED, (0, 1)).flatten().nonzero().flatten()
+        scored = scored_places(labels)
     weight = model.get_output_embeddings().weight
     dtype = weight.dtype
     if torch.is_autocast_enabled(hidden.device.type):

@@ -268,8 +268,8 @@ class FreeMemory(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step != self.at or not self.machine.gpus:
             return
-        gib = torch.cuda.get_device_properties(args.device).total_memory / 2**30
-        peak = torch.cuda.max_memory_reserved(args.device) / 2**30
+        gib = torch.cuda.get_device_properties(args.device).total_memory / GIB
+        peak = torch.cuda.max_memory_reserved(args.device) / GIB
         if peak < (1 - self.SHARE) * gib:
             logging.info(
                 f"memory: {peak:.1f} of {gib:.1f} GiB were needed; with `micro_batch_size: auto` and"

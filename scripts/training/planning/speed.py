@@ -63,13 +63,13 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: int) 
     A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
     trained layer. `recomputed`: layers, the first ones.
     """
-    forward = 2 * matrix_parameters(shape) + attention_operations(shape, settings.sequence_length)
+    scores = attention_operations(shape, settings.sequence_length)
+    forward = 2 * matrix_parameters(shape) + scores
     share = 1 - counted.first_layer / shape.num_hidden_layers
     through = 2 * (passed_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
-    backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
+    backward = through + 2 * scores * share
     updates = 2 * min(counted.trained, matrix_parameters(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
-    scores = attention_operations(shape, settings.sequence_length)
     repeated = min(recomputed, shape.num_hidden_layers - counted.first_layer) / shape.num_hidden_layers
     return Operations(
         model=forward + backward + updates + extra,
@@ -137,13 +137,8 @@ def stage_speed(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -
         updated = counted.trained / machine.nodes / HOST_ADAM
         offload = moved + updated
     seconds = compute + communication + offload
-    return Speed(
-        compute,
-        communication,
-        offload,
-        ranks * tokens / seconds,
-        tokens * work.model / seconds / (machine.gpu_tflops * 1e12),
-    )
+    mfu = tokens * work.model / seconds / (machine.gpu_tflops * 1e12)
+    return Speed(compute, communication, offload, ranks * tokens / seconds, mfu)
 
 
 def stage_hours(speed: Speed, steps: int, evaluations: float) -> float:

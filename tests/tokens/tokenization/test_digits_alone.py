@@ -2,12 +2,14 @@
 
 import json
 import random
+import sys
+import unicodedata
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from scripts.tokens.tokenization.digits_alone import DigitsAlone
+from scripts.tokens.tokenization.digits_alone import LAST, DigitsAlone
 from scripts.tokens.tokenization.text_engine import TextEngine
 from scripts.tokens.tokenization.tokenizer_files import TokenizerFiles
 
@@ -51,3 +53,8 @@ def test_a_vocabulary_with_a_token_of_two_digits_or_another_pre_tokenizer_has_no
     assert DigitsAlone.of(description | {"model": numbers}) is None
     words = description["pre_tokenizer"]["pretokenizers"][1]
     assert DigitsAlone.of(description | {"pre_tokenizer": words}) is None
+
+
+def test_no_character_from_the_last_one_of_the_table_on_is_a_blank_or_a_numeral():
+    beyond = map(chr, range(LAST, sys.maxunicode + 1))
+    assert not [character for character in beyond if character.isspace() or unicodedata.category(character)[0] == "N"]
