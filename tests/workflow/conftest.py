@@ -58,7 +58,7 @@ EXPERIMENT = {
         "base": {"model": "scratch", "shape": {**SHAPE, "max_position_embeddings": 4096, "tie_word_embeddings": True}},
         "train": {
             "pretrain": {"from": "base", "data": "code", "sequence_length": 128, **STAGE},
-            "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 2048, **STAGE},
+            "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 2048, **STAGE, "global_batch_size": 4},
         },
     },
     "evaluation": {
@@ -182,7 +182,8 @@ def row(name: str, folder: Path) -> str:
 
 
 def checkout(root: Path) -> Clone:
-    """A clone of this repository as it lies here, committed or not, less what git ignores."""
+    """A clone of this repository as it lies here, committed or not, less what git ignores; and what Python and numba
+    have compiled of it here, which takes half a minute in each clone."""
     files = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -190,6 +191,8 @@ def checkout(root: Path) -> Clone:
         if (ROOT / name).exists() or (ROOT / name).is_symlink():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
+    for compiled in ROOT.glob("scripts/**/__pycache__"):
+        shutil.copytree(compiled, root / compiled.relative_to(ROOT))
     return Clone(root)
 
 

@@ -43,7 +43,7 @@ def on_cluster(clone: Clone, ranks: int = 2, **train) -> Clone:
 def copied_to_cluster(clone: Clone, to: Path, steps: int, **keys) -> Clone:
     """A finished clone in which sft is left to do, with `steps` small steps and a checkpoint after every second."""
     clone = on_cluster(clone.copy(to), **keys)
-    shutil.rmtree(clone.root / "results/work")
+    shutil.rmtree(clone.root / "results/work/train")
     small = {"steps": steps, "global_batch_size": 2, "eval_rows": 2}
     clone.experiment(lambda config: config["training"]["train"]["sft"].update(small))
     return clone
