@@ -102,6 +102,7 @@ def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mod
     name = {"none": "DDP"}.get(MODES[mode][0], MODES[mode][0])
     assert f"parallel: 2 processes, sharding {name}" in output
     assert ("optimizer in host memory" in output) == MODES[mode][1]
+    assert "find_unused_parameters" not in output  # torch's warning about time that is lost in each step
     assert len(losses(sharded)) == 20
     assert losses(sharded) == pytest.approx(losses(single), abs=1e-5)
     same_model(sharded, single, 1e-4)
