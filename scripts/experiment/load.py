@@ -229,6 +229,15 @@ def newest_experiment() -> Path | None:
     return newest
 
 
+def experiment_in_use(profile: str, configfile: Path | None) -> Experiment:
+    """The experiment of a file; without one that whose results are the newest, which is said, else the profile's."""
+    if configfile is None:
+        configfile = newest_experiment()
+        if configfile:
+            print(f"experiment: {configfile}, whose results are the newest")
+    return experiment_of(profile, configfile)[1]
+
+
 def check_owner(experiment: Experiment, claim: bool = False) -> None:
     """Check that the results root holds no results of another experiment.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of, newest_experiment
+from scripts.experiment.load import experiment_in_use
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
 from scripts.serving.assistant import Assistant, check_trained
 from scripts.serving.server import check_port, read_key
@@ -50,9 +50,7 @@ def serve(
     without a key, or the watched folder is none."""
     key = read_key(host, key_file)
     check_port(host, port)
-    if configfile is None and (configfile := newest_experiment()):
-        print(f"experiment: {configfile}, whose results are the newest")
-    _, experiment = experiment_of(profile, configfile)
+    experiment = experiment_in_use(profile, configfile)
     layout, stages = Layout(Path(experiment.results)), list(experiment.training.train)
     stage = stage or stages[0]
     if stage not in ("base", *stages):

@@ -15,7 +15,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.generation.retrieval import Piece
 from scripts.experiment.layout import SPLITS, Layout, split_file
-from scripts.experiment.load import experiment_of, newest_experiment
+from scripts.experiment.load import experiment_in_use
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.suites import Generation
 from scripts.hosts.hardware import gpu_driver, sleep_while_waiting
@@ -81,9 +81,7 @@ def try_models(profile: str, configfile: Path | None, stage: str | None, at: str
     there yet, or neither a place nor a chat is given, or both."""
     if (at is None) == (chat is None):
         raise UserError("give either --at FILE:LINE or --chat TEXT")
-    if configfile is None and (configfile := newest_experiment()):
-        print(f"experiment: {configfile}, whose results are the newest")
-    _, experiment = experiment_of(profile, configfile)
+    experiment = experiment_in_use(profile, configfile)
     layout, stages = Layout(Path(experiment.results)), list(experiment.training.train)
     stage = stage or stages[0 if at else -1]
     if stage not in stages:

@@ -25,7 +25,7 @@ def asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changes = {"evaluation.perplexity.retrieval": {"datasets": ["code"]}}
     experiment, prompts = make_experiment([], changes), {}
-    monkeypatch.setattr(try_models, "experiment_of", lambda profile, path: (Path("x.yaml"), experiment))
+    monkeypatch.setattr("scripts.experiment.load.experiment_of", lambda *_: (Path("x.yaml"), experiment))
     for model in ("base", "train/pretrain", "train/sft"):
         (tmp_path / "results/training" / model).mkdir(parents=True)
         (tmp_path / "results/training" / model / "manifest.json").write_text("{}")
