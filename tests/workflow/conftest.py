@@ -50,7 +50,7 @@ EXPERIMENT = {
         "split": {"validation": 0.1, "test": 0.1},
         "compose": {
             "code": {"kind": "code"},
-            "instruct": {"kind": "instruct", "language": "en", "tasks": {"analysis": 1}, "max_characters": 4000},
+            "instruct": {"kind": "instruct", "language": "en", "tasks": {"analysis": 1}, "max_characters": 2000},
         },
     },
     "tokens": {"tokenizer": {"vocab_size": 600}},
@@ -58,7 +58,7 @@ EXPERIMENT = {
         "base": {"model": "scratch", "shape": {**SHAPE, "max_position_embeddings": 4096, "tie_word_embeddings": True}},
         "train": {
             "pretrain": {"from": "base", "data": "code", "sequence_length": 128, **STAGE},
-            "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 2048, **STAGE, "global_batch_size": 4},
+            "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 1024, **STAGE},
         },
     },
     "evaluation": {

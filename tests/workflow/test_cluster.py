@@ -99,7 +99,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert any(start < end for (_, end), (start, _) in pairwise(spans)), "no two models were evaluated side by side"
 
     # the same data to the byte; a model that was trained by four processes, once
-    for made in ("corpus/split", "corpus/compose/instruct", "tokens/pack/instruct-2048", "training/base"):
+    for made in ("corpus/split", "corpus/compose/instruct", "tokens/pack/instruct-1024", "training/base"):
         path = f"results/{made}/manifest.json"
         assert (clone.root / path).read_text() == (finished.root / path).read_text()
     stage = Path("results/training/train/sft")

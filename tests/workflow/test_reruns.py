@@ -30,7 +30,7 @@ CORPUS = {
     "compose instruct",
     "tokenizer",
     "pack code 128",
-    "pack instruct 2048",
+    "pack instruct 1024",
     "contamination",
     "baselines",
     "cards",
@@ -153,7 +153,7 @@ CHANGES = {
     "code that no job uses": (code_that_no_job_uses, set()),
     "a constant that two rules use": (
         code("scripts/tokens/packing/shards.py", "FIRST, TARGET = 1, 2", "FIRST, TARGET = 1, 4"),
-        {"pack code 128", "pack instruct 2048", "cards"} | STAGES,
+        {"pack code 128", "pack instruct 1024", "cards"} | STAGES,
     ),
     "a helper that all use": (
         code(
@@ -262,9 +262,9 @@ def test_shards_rebuilt_with_the_same_content_cost_no_training(finished, tmp_pat
 
 def test_a_missing_shard_is_made_again_with_what_was_made_from_it(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
-    (clone.root / "results/tokens/pack/instruct-2048/train.tokens.bin").unlink()
+    (clone.root / "results/tokens/pack/instruct-1024/train.tokens.bin").unlink()
     jobs = clone.jobs()
-    assert {"pack instruct 2048", "train sft"} <= jobs and not {"pack code 512", "train pretrain"} & jobs
+    assert {"pack instruct 1024", "train sft"} <= jobs and not {"pack code 512", "train pretrain"} & jobs
 
 
 def test_every_input_that_made_it_is_named_in_eval_json(finished):

@@ -14,11 +14,21 @@ equals batch size 1. In bfloat16 a batch of another shape rounds differently, so
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 import transformers
-from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, StoppingCriteria, TopPLogitsWarper
+from torch.nn.functional import pad
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    LogitsProcessor,
+    PreTrainedModel,
+    StoppingCriteria,
+    TopPLogitsWarper,
+)
+from transformers.cache_utils import DynamicLayer
 
 from scripts.common.errors import UserError
 from scripts.common.progress import Progress
@@ -35,8 +45,9 @@ ENGINE = {"name": "transformers", "version": transformers.__version__}
 
 # Rows of the first batch; halved as often as memory requires.
 ROWS = 64
-# New tokens between two checks whether a completion is finished.
-CHECK_EVERY = 16
+# New tokens between two checks whether a completion is finished, and until finished rows leave the batch.
+CHECK_EVERY, SEGMENT = 16, 64
+JOINING = 0.25  # of a batch's rows, which must be free until others are begun
 
 
 # Of the likeliest tokens so many are sorted for `top_p`: of a whole vocabulary of 152k it takes ten times as long.
@@ -58,53 +69,57 @@ def nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class Gumbel(LogitsProcessor):
-    """Turns the argmax over scores [rows, vocabulary] into a sample, with a noise stream per row."""
+    """Turns the argmax over scores [rows, vocabulary] into a sample, by the noise stream of each row."""
 
-    def __init__(self, seeds: list[int], temperature: float, top_p: float, device: torch.device):
-        self.streams = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self.temperature, self.top_p = temperature, top_p
+    def __init__(self, rows: list["Row"], settings: Generation):
+        self.rows, self.settings = rows, settings
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        scores = nucleus(scores.float() / self.temperature, self.top_p)
+        scores = nucleus(scores.float() / self.settings.temperature, self.settings.top_p)
         noise = torch.empty_like(scores)
-        for row, stream in zip(noise, self.streams, strict=True):
-            row.exponential_(generator=stream)
+        for row, of_row in zip(self.rows, noise, strict=True):
+            of_row.exponential_(generator=row.noise)
         return scores - noise.log()
 
 
 class Spelling(LogitsProcessor):
-    """Allows only tokens that spell what is due in a row, until it is spelled. `due`: of each row."""
+    """Allows only tokens that spell what is due in a row, until it is spelled. `width`: columns at the beginning."""
 
-    def __init__(self, encoder: Encoder, due: list[bytes], width: int):
-        self.encoder, self.due, self.width = encoder, due, width
+    def __init__(self, encoder: Encoder, rows: list["Row"], width: int):
+        self.encoder, self.rows, self.width = encoder, rows, width
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        if not any(self.due):
+        if not any(row.due for row in self.rows):
             return scores
-        written = input_ids[:, self.width :].tolist()
-        for row, ids in enumerate(written):
-            if ids:
-                self.due[row] = self.due[row][len(self.encoder.spelled[ids[-1]]) :] if self.due[row] else b""
-            allowed = vocabulary_of(self.encoder).allowed(self.due[row]) if self.due[row] else ()
+        for number, (row, last) in enumerate(zip(self.rows, input_ids[:, -1].tolist(), strict=True)):
+            if row.due and (row.written or input_ids.shape[1] > self.width):
+                row.due = row.due[len(self.encoder.spelled[last]) :]
+            allowed = vocabulary_of(self.encoder).allowed(row.due) if row.due else ()
             if len(allowed):  # a vocabulary of whole words may not be able to spell a part of one
                 allowed = torch.from_numpy(allowed).to(scores.device)
-                kept = scores[row, allowed]
-                scores[row] = -torch.inf
-                scores[row, allowed] = kept
+                kept = scores[number, allowed]
+                scores[number] = -torch.inf
+                scores[number, allowed] = kept
         return scores
 
 
 class Finished(StoppingCriteria):
-    """Ends the rows for which `finished(row, new ids)` holds: later text would be cut off anyway."""
+    """Ends the rows of which `finished(row, all ids that it has written)` holds: later text would be cut off anyway.
 
-    def __init__(self, finished: Callable[[int, list[int]], bool], width: int, every: int):
-        self.finished, self.width, self.every = finished, width, every
+    Attributes:
+        ended: numbers of these rows.
+    """
+
+    def __init__(self, finished: Callable[["Row", list[int]], bool], rows: list["Row"], width: int, every: int):
+        self.finished, self.rows, self.width, self.every, self.ended = finished, rows, width, every, set()
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **_) -> torch.Tensor:
         ends = torch.zeros(len(input_ids), dtype=torch.bool)
         if (input_ids.shape[1] - self.width) % self.every == 0:
-            new_ids = input_ids[:, self.width :].tolist()
-            ends[:] = torch.tensor([self.finished(row, ids) for row, ids in enumerate(new_ids)])
+            for number, (row, ids) in enumerate(zip(self.rows, input_ids[:, self.width :].tolist(), strict=True)):
+                if self.finished(row, row.written + ids):
+                    self.ended.add(number)
+        ends[list(self.ended)] = True
         return ends.to(input_ids.device)
 
 
@@ -117,17 +132,28 @@ class Start(NamedTuple):
     removed: int = 0  # how many tokens were taken back
 
 
-class Row(NamedTuple):
-    """One completion to generate."""
+@dataclass(eq=False)
+class Row:
+    """One completion to generate.
 
-    prompt: int  # number of its prompt
+    Attributes:
+        number: of the completion, among all.
+        prompt: number of its prompt.
+        new: tokens of the completion at most, with those that spell what is due.
+        written: the ids so far.
+        due: what is still to be spelled.
+        noise: the stream that its samples are drawn with, from `seed`.
+    """
+
+    number: int
+    prompt: int
     start: Start
-    seed: int  # of its noise
-    new: int  # tokens of the completion at most, with those that spell what is due
+    seed: int
+    new: int
 
-    @property
-    def ids(self) -> list[int]:
-        return self.start.ids
+    def begin(self, device: torch.device) -> None:
+        self.written, self.due = [], self.start.due
+        self.noise = torch.Generator(device).manual_seed(self.seed)
 
 
 def encode(encoder: Encoder, prompt: Prompt) -> Start:
@@ -173,12 +199,68 @@ def rows_of(encoder: Encoder, prompts: list[Prompt], settings: Generation, seed:
             )
         content = json.dumps(prompt, sort_keys=True)
         seeds = [content_seed(str(seed), content, str(sample)) % 2**63 for sample in range(settings.samples)]
-        rows += [Row(number, start, row_seed, start.removed + new) for row_seed in seeds]
+        for row_seed in seeds:
+            rows.append(Row(len(rows), number, start, row_seed, start.removed + new))
     return rows
 
 
+class Batch:
+    """Rows that are written together, padded on the left.
+
+    Attributes:
+        ids: int64 [rows, width], prompts and what was written.
+        mask: int64 [rows, width], 0 on padding.
+        cache: of the first width - 1 columns; None before the first token.
+    """
+
+    def __init__(self, rows: list[Row], pad: int, device: torch.device):
+        self.rows, self.pad, self.cache = rows, pad, None
+        width = max(len(row.start.ids) for row in rows)
+        self.ids = torch.full((len(rows), width), pad, device=device)
+        self.mask = torch.zeros_like(self.ids)
+        for number, row in enumerate(rows):
+            row.begin(device)
+            self.ids[number, width - len(row.start.ids) :] = torch.tensor(row.start.ids, device=device)
+            self.mask[number, width - len(row.start.ids) :] = 1
+
+    def layers(self) -> list[DynamicLayer]:
+        """The layers that have a cache of their own."""
+        return [layer for layer in self.cache.layers if layer.is_initialized]
+
+    def keep(self, numbers: list[int]) -> None:
+        """Go on with these rows alone, and without columns in which none of them has a token."""
+        self.rows = [self.rows[number] for number in numbers]
+        self.ids, self.mask = self.ids[numbers], self.mask[numbers]
+        self.cache.batch_select_indices(torch.tensor(numbers, device=self.ids.device))
+        first = int(self.mask.any(0).int().argmax())
+        self.ids, self.mask = self.ids[:, first:], self.mask[:, first:]
+        for layer in self.layers():
+            layer.keys, layer.values = layer.keys[..., first:, :], layer.values[..., first:, :]
+
+    def widen(self, width: int) -> None:
+        """Add columns of padding on the left."""
+        more = width - self.ids.shape[1]
+        self.ids, self.mask = pad(self.ids, (more, 0), value=self.pad), pad(self.mask, (more, 0))
+        for layer in self.layers():
+            layer.keys, layer.values = pad(layer.keys, (0, 0, more, 0)), pad(layer.values, (0, 0, more, 0))
+
+    def join(self, other: "Batch") -> None:
+        """Take over the rows of another batch."""
+        width = max(self.ids.shape[1], other.ids.shape[1])
+        self.widen(width)
+        other.widen(width)
+        self.rows, self.ids = self.rows + other.rows, torch.cat([self.ids, other.ids])
+        self.mask = torch.cat([self.mask, other.mask])
+        for ours, theirs in zip(self.layers(), other.layers(), strict=True):
+            ours.keys, ours.values = torch.cat([ours.keys, theirs.keys]), torch.cat([ours.values, theirs.values])
+
+
 class BatchGenerator:
-    """One model with one set of settings; see the module."""
+    """One model with one set of settings; see the module.
+
+    Attributes:
+        divisible: whether rows can leave and join a batch: all layers of the cache hold all columns.
+    """
 
     def __init__(
         self, model: PreTrainedModel, encoder: Encoder, settings: Generation, finished: Callable | None, every: int
@@ -186,47 +268,63 @@ class BatchGenerator:
         self.model, self.encoder, self.settings = model, encoder, settings
         self.finished, self.every = finished, every
         model.generation_config = GenerationConfig()
+        self.divisible = not model._is_stateful
+        if self.divisible:
+            self.divisible = all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+
+    def is_finished(self, row: Row, ids: list[int]) -> bool:
+        return self.finished(row.prompt, decode(self.encoder, ids, row.start))
 
     @torch.inference_mode()
-    def generate(self, rows: list[Row]) -> list[str]:
-        """The completion of each row; all must have the same ends."""
-        settings, width, ends = self.settings, max(len(row.ids) for row in rows), rows[0].start.ends
-        ids = torch.tensor([[self.encoder.pad] * (width - len(row.ids)) + row.ids for row in rows])
-        mask = torch.tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
-        device, criteria = self.model.device, []
-        processors = [Spelling(self.encoder, [row.start.due for row in rows], width)]
-        if settings.temperature:
-            processors.append(Gumbel([row.seed for row in rows], settings.temperature, settings.top_p, device))
-        if self.finished:
+    def write(self, batch: Batch, most: int) -> dict[int, str]:
+        """Write at most so many tokens in each row; the rows must have the same ends.
 
-            def finished(row: int, new_ids: list[int]) -> bool:
-                return self.finished(rows[row].prompt, decode(self.encoder, new_ids, rows[row].start))
-
-            criteria.append(Finished(finished, width, self.every))
+        Returns:
+            number of a completion → its text, of those that are finished; these have left the batch.
+        """
+        rows, width, ends = batch.rows, batch.ids.shape[1], batch.rows[0].start.ends
+        processors = [Spelling(self.encoder, rows, width)]
+        if self.settings.temperature:
+            processors.append(Gumbel(rows, self.settings))
+        finished = Finished(self.is_finished, rows, width, self.every)
         config = GenerationConfig(
             do_sample=False,
-            repetition_penalty=settings.repetition_penalty,
-            max_new_tokens=max(row.new for row in rows),
+            repetition_penalty=self.settings.repetition_penalty,
+            max_new_tokens=most,
             eos_token_id=ends,
             pad_token_id=self.encoder.pad,
             use_cache=True,
+            return_dict_in_generate=True,
         )
         output = self.model.generate(
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
+            input_ids=batch.ids,
+            attention_mask=batch.mask,
             generation_config=config,
             logits_processor=processors,
-            stopping_criteria=criteria,
+            stopping_criteria=[finished] if self.finished else [],
+            **({"past_key_values": batch.cache} if batch.cache else {}),
         )
-        written = zip(rows, output[:, width:].tolist(), strict=True)
-        return [decode(self.encoder, ids[: row.new], row.start) for row, ids in written]
+        texts, going_on = {}, []
+        batch.ids, batch.cache = output.sequences, output.past_key_values
+        batch.mask = pad(batch.mask, (0, batch.ids.shape[1] - width), value=1)
+        for number, (row, ids) in enumerate(zip(rows, batch.ids[:, width:].tolist(), strict=True)):
+            row.written += ids
+            if number in finished.ended or len(row.written) >= row.new or not set(ends).isdisjoint(ids):
+                texts[row.number] = decode(self.encoder, row.written[: row.new], row.start)
+            else:
+                going_on.append(number)
+        if going_on and texts:
+            batch.keep(going_on)
+        elif texts:
+            batch.rows = []
+        return texts
 
-    def generate_if_it_fits(self, rows: list[Row]) -> list[str] | None:
-        """`generate`, or None if out of memory; returning before the retry releases what the failed batch held."""
-        try:
-            return self.generate(rows)
-        except torch.OutOfMemoryError:
-            return None
+    def steps(self, rows: list[Row], alone: bool) -> int:
+        """The tokens that are written until rows may leave the batch. `alone`: no other one waits."""
+        most = max(row.new - len(row.written) for row in rows)
+        if self.divisible and not (alone and len(rows) == 1):
+            return min(most, SEGMENT)
+        return most
 
 
 def generate(
@@ -254,20 +352,36 @@ def generate(
     rows = rows_of(encoder, prompts, settings, seed, model.config.max_position_embeddings)
     generator, samples = BatchGenerator(model, encoder, settings, finished, every), settings.samples
     # texts and chats end differently, so a batch holds one kind
-    waiting = sorted(range(len(rows)), key=lambda row: (rows[row].start.ends, -len(rows[row].ids)))
+    waiting = sorted(rows, key=lambda row: (row.start.ends, -len(row.start.ids)))
     completions, size, progress = [""] * len(rows), ROWS, Progress(label, "texts", len(rows))
-    while waiting:
-        batch = [row for row in waiting[:size] if rows[row].start.ends == rows[waiting[0]].start.ends]
-        texts = generator.generate_if_it_fits([rows[row] for row in batch])
-        if texts is None:
-            if len(batch) == 1:
-                raise UserError(f"{model.device}: no memory for one prompt of {len(rows[batch[0]].ids)} tokens")
-            size = len(batch) // 2
+    running = None
+    while waiting or running:
+        begun = running.rows if running else []
+        free, new = size - len(begun), []
+        if free >= JOINING * size:
+            ends = [*begun, *waiting][0].start.ends
+            new = [row for row in waiting[:free] if row.start.ends == ends]
+        try:
+            batch = Batch(new, encoder.pad, model.device) if new else running
+            texts = generator.write(batch, generator.steps(batch.rows, alone=len(waiting) == len(new)))
+            if running and batch is not running and batch.rows:
+                running.join(batch)
+            fits = True
+        except torch.OutOfMemoryError:
+            fits = False
+        if not fits:  # outside of `except`, which holds on to what the failed batch had
+            begun = begun + new
+            if len(begun) == 1:
+                raise UserError(f"{model.device}: no memory for one prompt of {len(begun[0].start.ids)} tokens")
+            size, waiting = len(begun) // 2, [*begun, *waiting[len(new) :]]
+            running = batch = None
             torch.cuda.empty_cache()
             continue
-        for row, text in zip(batch, texts, strict=True):
-            completions[row] = text
-        waiting = waiting[len(batch) :]
-        progress.add(len(batch))
+        waiting, running = waiting[len(new) :], running or batch
+        if not running.rows:
+            running = None
+        for number, text in texts.items():
+            completions[number] = text
+        progress.add(len(texts))
     progress.end()
     return [completions[start : start + samples] for start in range(0, len(rows), samples)]

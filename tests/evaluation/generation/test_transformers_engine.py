@@ -11,6 +11,7 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, TopPLo
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.evaluation.generation import transformers_engine
 from scripts.evaluation.generation.healing import heal
 from scripts.evaluation.generation.transformers_engine import CANDIDATES, generate, nucleus
 from scripts.experiment.settings.suites import Generation
@@ -99,8 +100,22 @@ def one_by_one(model, encoder, prompt, settings):
     return encoder.text(known)[healed:].decode("utf-8", "replace")
 
 
+def leave_and_join(monkeypatch) -> None:
+    """Let finished rows leave a batch of three after every four tokens, and others join it."""
+    monkeypatch.setattr(transformers_engine, "ROWS", 3)
+    monkeypatch.setattr(transformers_engine, "SEGMENT", 4)
+
+
+@pytest.fixture(params=["one batch", "rows leave and join"])
+def batches(request, monkeypatch):
+    if request.param != "one batch":
+        leave_and_join(monkeypatch)
+
+
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
-def test_greedy_texts_equal_a_loop_without_cache_and_padding_in_the_order_of_the_prompts(model, encoder, penalty):
+def test_greedy_texts_equal_a_loop_without_cache_and_padding_in_the_order_of_the_prompts(
+    model, encoder, penalty, batches
+):
     settings = changed(GREEDY, repetition_penalty=penalty)
     expected = [[one_by_one(model, encoder, prompt, settings)] for prompt in PROMPTS]
     assert generate(model, encoder, PROMPTS, settings, SEED) == expected
@@ -108,10 +123,20 @@ def test_greedy_texts_equal_a_loop_without_cache_and_padding_in_the_order_of_the
 
 
 @pytest.mark.parametrize("settings", [GREEDY, SAMPLED, changed(GREEDY, repetition_penalty=1.2)])
-def test_a_completion_does_not_depend_on_its_batch(model, encoder, settings):
+def test_a_completion_does_not_depend_on_its_batch(model, encoder, settings, batches):
     together = generate(model, encoder, PROMPTS, settings, SEED)
     assert together == [generate(model, encoder, [prompt], settings, SEED)[0] for prompt in PROMPTS]
     assert together[::-1] == generate(model, encoder, PROMPTS[::-1], settings, SEED)
+
+
+def test_rows_stay_in_the_batch_of_a_model_whose_cache_is_a_window(model, encoder, monkeypatch):
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8, "use_sliding_window": True}
+    windowed = Qwen2ForCausalLM(Qwen2Config(**{**model.config.to_dict(), **layers})).eval()
+    windowed.load_state_dict(model.state_dict())
+    expected = [[one_by_one(windowed, encoder, prompt, GREEDY)] for prompt in PROMPTS]
+    leave_and_join(monkeypatch)
+    assert generate(windowed, encoder, PROMPTS, GREEDY, SEED) == expected
+    assert expected != generate(model, encoder, PROMPTS, GREEDY, SEED)
 
 
 def test_samples_have_the_softmax_frequencies(model, encoder):
@@ -144,6 +169,21 @@ def test_the_batch_is_halved_until_it_fits_and_the_texts_stay_the_same(model, en
     assert sizes == [6, 3, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
+def test_memory_that_ends_while_rows_join_begins_them_again_with_the_same_texts(model, encoder, monkeypatch):
+    expected, sizes, generate_batch = generate(model, encoder, PROMPTS, SAMPLED, SEED), [], model.generate
+    leave_and_join(monkeypatch)
+
+    def small(input_ids, **options):
+        sizes.append((len(input_ids), "past_key_values" in options))
+        if sizes.count((3, True)) == 3 and sizes[-1] == (3, True):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return generate_batch(input_ids=input_ids, **options)
+
+    monkeypatch.setattr(model, "generate", small)
+    assert generate(model, encoder, PROMPTS, SAMPLED, SEED) == expected
+    assert sizes.count((3, True)) == 3 and sizes[-1][0] == 1
+
+
 def test_no_memory_for_one_prompt_is_a_one_line_error(model, encoder, monkeypatch):
     def full(**_):
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -153,7 +193,7 @@ def test_no_memory_for_one_prompt_is_a_one_line_error(model, encoder, monkeypatc
         generate(model, encoder, ["x"], GREEDY, SEED)
 
 
-def test_generation_ends_early_where_the_rest_would_be_cut_off(model, encoder):
+def test_generation_ends_early_where_the_rest_would_be_cut_off(model, encoder, batches):
     settings = changed(GREEDY, max_new_tokens=100)
     prompts = [prompt for prompt in PROMPTS if isinstance(prompt, str)]
     full = generate(model, encoder, prompts, settings, SEED)

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scripts.training.model.kernels import architecture
 from tests.training.conftest import MACHINE
 from tests.training.engine.test_run_lock import ENDLESS, logged, wait_for
 from tests.training.test_train import command, on_ranks
@@ -30,8 +31,14 @@ def ranks(origin, shards, tmp_path):
         words = command(origin, shards, tmp_path, TWO, **ENDLESS)
         words = words if by_launch else on_ranks(words, 2)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PET_SHUTDOWN_TIMEOUT": "2"}
+        architecture(origin)  # is kept: on a busy machine it takes longer than the timeout
         torchrun = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
-        wait_for(lambda: torchrun.poll() is None and len(logged(tmp_path / "work")) > 20, 300)
+
+        def in_the_middle() -> bool:
+            assert torchrun.poll() is None, torchrun.stderr.read()
+            return len(logged(tmp_path / "work")) > 20
+
+        wait_for(in_the_middle, 300)
         children = psutil.Process(torchrun.pid).children()
         started.extend(children)
         return torchrun, sorted(children, key=lambda child: child.environ()["RANK"])
