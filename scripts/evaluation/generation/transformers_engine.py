@@ -1,4 +1,4 @@
-"""Generate with transformers: completions for prompts, batch by batch, the longest prompts first.
+"""Generate with transformers: completions for prompts, many at a time, the longest prompts first.
 
     encoder = Encoder(folder)
     completions = generate(model, encoder, ["def add(a, b):\\n"], settings, seed=42)  # completions[0][0]: first sample
@@ -10,6 +10,8 @@ The model folder's own generation defaults are ignored.
 A completion does not depend on its batch. Sampling takes the token with the largest logit / temperature + Gumbel noise,
 which draws from the softmax, with a noise stream per sample, seeded from its prompt and number. In float32 the result
 equals batch size 1. In bfloat16 a batch of another shape rounds differently, so a near tie may be decided differently.
+Finished rows therefore leave their batch after a few tokens, and others take their places; where a cache holds a window
+or a state, rows stay to the end.
 """
 
 import json
@@ -46,7 +48,7 @@ ENGINE = {"name": "transformers", "version": transformers.__version__}
 # Rows of the first batch; halved as often as memory requires.
 ROWS = 64
 # New tokens between two checks whether a completion is finished, and until finished rows leave the batch.
-CHECK_EVERY, SEGMENT = 16, 64
+CHECK_EVERY, SEGMENT = 16, 32
 JOINING = 0.25  # of a batch's rows, which must be free until others are begun
 
 
@@ -114,11 +116,11 @@ class Finished(StoppingCriteria):
         self.finished, self.rows, self.width, self.every, self.ended = finished, rows, width, every, set()
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **_) -> torch.Tensor:
-        ends = torch.zeros(len(input_ids), dtype=torch.bool)
-        if (input_ids.shape[1] - self.width) % self.every == 0:
-            for number, (row, ids) in enumerate(zip(self.rows, input_ids[:, self.width :].tolist(), strict=True)):
-                if self.finished(row, row.written + ids):
-                    self.ended.add(number)
+        new, ends = input_ids.shape[1] - self.width, torch.zeros(len(input_ids), dtype=torch.bool)
+        for number, row in enumerate(self.rows):
+            due = (len(row.written) + new) % self.every == 0 and number not in self.ended
+            if due and self.finished(row, row.written + input_ids[number, self.width :].tolist()):
+                self.ended.add(number)
         ends[list(self.ended)] = True
         return ends.to(input_ids.device)
 
@@ -319,10 +321,17 @@ class BatchGenerator:
             batch.rows = []
         return texts
 
-    def steps(self, rows: list[Row], alone: bool) -> int:
-        """The tokens that are written until rows may leave the batch. `alone`: no other one waits."""
-        most = max(row.new - len(row.written) for row in rows)
-        if self.divisible and not (alone and len(rows) == 1):
+    def steps(self, batch: Batch, running: Batch | None, last: bool) -> int:
+        """The tokens that a batch writes until rows may leave it or join it.
+
+        Args:
+            running: what it joins after its first token, if it is another batch.
+            last: whether nobody waits.
+        """
+        most = max(row.new - len(row.written) for row in batch.rows)
+        if running not in (None, batch):
+            return 1
+        if self.divisible and not (last and len(batch.rows) == 1):
             return min(most, SEGMENT)
         return most
 
@@ -363,7 +372,7 @@ def generate(
             new = [row for row in waiting[:free] if row.start.ends == ends]
         try:
             batch = Batch(new, encoder.pad, model.device) if new else running
-            texts = generator.write(batch, generator.steps(batch.rows, alone=len(waiting) == len(new)))
+            texts = generator.write(batch, generator.steps(batch, running, last=len(waiting) == len(new)))
             if running and batch is not running and batch.rows:
                 running.join(batch)
             fits = True

@@ -39,7 +39,7 @@ FAMILIES = ["qwen", "gpt2", "gpt-neox", "starcoder", "llama3", "llama2", "mistra
 class ByHeart:
     """A model that writes a list of ids, and ends the text after any other ids."""
 
-    device = torch.device("cpu")
+    device, _is_stateful = torch.device("cpu"), True
     config = SimpleNamespace(max_position_embeddings=4096)
 
     def __init__(self, ids: list[int], encoder: Encoder):
@@ -59,7 +59,7 @@ class ByHeart:
             for processor in logits_processor:
                 scores = processor(input_ids, scores)
             input_ids = torch.cat([input_ids, scores.argmax(-1, keepdim=True)], dim=1)
-        return input_ids
+        return SimpleNamespace(sequences=input_ids, past_key_values=None)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
