@@ -35,6 +35,7 @@ OWN, OTHER = "pandas", "scipy"  # packages of this environment that come with th
 FILES, SEEDS = (12, 24, 60), (1, 2, 3, 5)
 SEED_SPREAD, REST_SPREAD = 0.02, 0.05  # bits per byte: of a seed on all files, and of a seed on one file
 READ, LONGEST = 600_000, 40_000  # bytes that the compressor has read; bytes of a file that it compresses
+FILES_A_DRAW = 50  # at most, so that a few draws compress few files
 BITS = SUITE.metrics["bits_per_byte"].compute
 
 Interval = list[float] | None
@@ -156,10 +157,10 @@ def compressor(contents: list[bytes]) -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(level=19, dict_data=read)
 
 
-def real_files(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def real_files(simulations: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(float64 [files, 2 * width]: the figures of both compressors on each file; int [files]: its cluster)."""
     own, other = ({name: raw for name, raw in python_files(name).items() if len(raw) > 500} for name in (OWN, OTHER))
-    names = generator.permutation(sorted(own)).tolist()
+    names = generator.permutation(sorted(own)).tolist()[: FILES_A_DRAW * simulations]
     half = len(names) // 5
     models = compressor([own[name] for name in names[:half]]), compressor(list(other.values()))
     rows = []
@@ -188,7 +189,7 @@ def real_interval(drawn: np.ndarray, seeds: int, generator: np.random.Generator)
 def files_and_seeds(simulations: int, generator: np.random.Generator) -> Table:
     """The difference of bits per byte on real files."""
     rows: Table = [["files drawn", "number", "seeds", "missed %", "width", "missed % if files are taken as unrelated"]]
-    figures, numbers = real_files(generator)
+    figures, numbers = real_files(simulations, generator)
     truth = float(BITS(figures[:, :4].sum(axis=0)) - BITS(figures[:, 4:].sum(axis=0)))
     members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
     for kind, population in (("singly", figures), ("with their tests", statistics.sums_by_cluster(figures, numbers))):
