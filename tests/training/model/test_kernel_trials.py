@@ -52,6 +52,6 @@ def test_dropout_on_adapters_of_fused_experts_is_refused_in_one_line(tried):
 
 
 def test_a_model_without_attention_is_refused_in_one_line(tried):
-    with pytest.raises(UserError, match="no small copy of mamba2 .*: it has no attention; use another") as refused:
+    with pytest.raises(UserError, match=r"no small copy of mamba2 .*: it has no attention; use another") as refused:
         tried("mamba2")
     assert "\n" not in str(refused.value)
