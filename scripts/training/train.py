@@ -212,8 +212,7 @@ def train(
     if compiled:
         compile_layers(model)
     chunked = use_chunked_loss(model, machine.sharding, architecture(whole).own_loss, compiled)
-    # DDP would look for parameters without a gradient in each step; only the parts for images and sound have none here
-    arguments.ddp_find_unused_parameters = model.config.get_text_config() is not model.config
+    arguments.ddp_find_unused_parameters = parallel.may_lack_gradients(model.config)
 
     # the trainer, with rows, optimizer and callbacks
     together = stage.processes * stage.micro_batch_size

@@ -26,12 +26,20 @@ import torch
 from accelerate.utils import DistributedType
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import PreTrainedConfig, Trainer, TrainerCallback, TrainingArguments
 from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
 
 from scripts.common.errors import MachineFault, UserError
+from scripts.experiment.model_folder import EXPERTS
 from scripts.experiment.settings.machine import Machine
 from scripts.training.planning.checks import check_deepspeed
+
+
+def may_lack_gradients(config: PreTrainedConfig) -> bool:
+    """Whether a step may leave parameters without a gradient: experts, and the parts for images and sound. DDP then
+    looks for them in each step, which takes time."""
+    text = config.get_text_config()
+    return text is not config or any(getattr(text, name, None) for name in EXPERTS)
 
 
 def world_size() -> int:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import Gemma3Config, Qwen2Config, Qwen3MoeConfig
 
 from scripts.common.errors import UserError
 from scripts.training.engine import parallel
@@ -118,6 +119,11 @@ def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mod
     summary, reference = (json.loads((folder / "out/summary.json").read_text()) for folder in (sharded, single))
     assert summary["parameters"] == reference["parameters"]
     assert summary["eval_loss"] == pytest.approx(reference["eval_loss"], abs=1e-5)
+
+
+def test_ddp_looks_for_missing_gradients_where_a_step_may_leave_some():
+    plain, experts, images = Qwen2Config(), Qwen3MoeConfig(), Gemma3Config()
+    assert [parallel.may_lack_gradients(config) for config in (plain, experts, images)] == [False, True, True]
 
 
 def test_a_last_batch_that_is_not_full_has_the_same_loss_however_it_is_divided(origin, shards, tmp_path):
