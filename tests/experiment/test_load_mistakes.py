@@ -264,8 +264,8 @@ def places(value, *keys):
 @pytest.mark.parametrize("name", ["config", "experiments/lora-qa", "experiments/qwen2.5-7b-code-dual"])
 def test_no_value_in_any_place_of_a_shipped_experiment_is_a_traceback(name):
     shipped, refused = read_yaml(Path(f"config/{name}.yaml")), 0
-    for number, keys in enumerate(places(shipped)):
-        for value in HOSTILE[number % 4 :: 4]:  # neighbours get different ones
+    for keys in places(shipped):
+        for value in HOSTILE:
             config = copy.deepcopy(shipped)
             set_key(*keys, value)(config)
             try:
@@ -273,4 +273,4 @@ def test_no_value_in_any_place_of_a_shipped_experiment_is_a_traceback(name):
             except UserError as error:
                 assert "\n" not in str(error)
                 refused += 1
-    assert refused > 100
+    assert refused > 400

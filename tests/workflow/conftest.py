@@ -191,8 +191,11 @@ def checkout(root: Path) -> Clone:
         if (ROOT / name).exists() or (ROOT / name).is_symlink():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
-    for compiled in ROOT.glob("scripts/**/__pycache__"):
-        shutil.copytree(compiled, root / compiled.relative_to(ROOT))
+    for compiled in ROOT.glob("scripts/**/__pycache__/*"):
+        if compiled.suffix in (".pyc", ".nbi", ".nbc"):  # no file that another worker is writing, which may be gone
+            copy = root / compiled.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(compiled, copy)
     return Clone(root)
 
 

@@ -63,14 +63,13 @@ def times(job: dict[str, str]) -> tuple[datetime, datetime]:
 
 def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     clone = on_cluster(finished.copy(tmp_path / "clone"))
-    clone.experiment(lambda config: config["evaluation"].pop("keywords"))
     shutil.rmtree(clone.root / "results")
     shutil.rmtree(clone.root / ".snakemake")
     before = len(slurm.jobs())
     clone.snakemake("results/eval.json", *A40)
     jobs = slurm.jobs()[before:]
 
-    # 2 sources, 2 datasets, 2 stages, 3 models and a suite; sources, plans, gates and report ran beside Snakemake
+    # 2 sources, 2 datasets, 2 stages, 3 models and 2 suites; sources, plans, gates and report ran beside Snakemake
     names = [re.sub(r"_wildcards_.*", "", job["Comment"]).removeprefix("rule_") for job in jobs]
     assert sorted(names) == sorted(
         [
@@ -80,7 +79,9 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
             "base",
             *2 * ["train"],
             *3 * ["perplexity"],
+            *3 * ["keywords"],
             "baselines",
+            "contamination",
         ]
     )
     assert all(job["JobState"] == "COMPLETED" and job["Restarts"] == "0" for job in jobs)
@@ -93,7 +94,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert requested["train"] == ["gpu", "1-00:00:00", "120000M", "2", "gres:gpu:a40:2"]
     assert requested["perplexity"] == ["gpu", "04:00:00", "62.50G", "1", "gres:gpu:a40:1"]
     nice = {name: job["Nice"] for name, job in zip(names, jobs, strict=True)}
-    assert nice["train"] == "0" and nice["perplexity"] == "1000"  # stages start first
+    assert nice["train"] == "0" and nice["perplexity"] == nice["keywords"] == "1000"  # stages start first
     spans = sorted(times(job) for job in jobs if "perplexity" in job["Comment"])
     assert any(start < end for (_, end), (start, _) in pairwise(spans)), "no two models were evaluated side by side"
 
