@@ -48,24 +48,24 @@ def main() -> None:
     texts = [document["text"][:8000] for document in corpus(2)[: options.documents]]
     model = load_model(options.model, torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(options.model)
-    speeds, sums = {}, {}
+    seconds, sums = {}, {}
     for name, rows in (("warm", 1), ("one", 1), ("eight", 8)):
         peer = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=rows, max_length=WINDOW)
         asked = texts[:1] if name == "warm" else texts
         requests = [Instance("loglikelihood_rolling", {}, (text,), number) for number, text in enumerate(asked)]
         start = time.perf_counter()
         sums[name] = -sum(peer.loglikelihood_rolling(requests, disable_tqdm=True))
-        speeds[name] = time.perf_counter() - start
+        seconds[name] = time.perf_counter() - start
     batch = encoded(Encoder(options.model), peer.prefix_token_id, texts)
     products = float32_products()
     start = time.perf_counter()
     ours = negative_log_likelihood(model, batch, WINDOW + 1, WINDOW, "likelihood").sum()
-    speeds["ours"] = time.perf_counter() - start
+    seconds["ours"] = time.perf_counter() - start
     assert math.isclose(ours, sums["one"], rel_tol=1e-5), (ours, sums)
     tokens = int(batch.targets.sum())
-    values = {"ours": Value(round(tokens / speeds["ours"]), " tokens/s")}
+    values = {"ours": Value(round(tokens / seconds["ours"]), " tokens/s")}
     for name in ("one", "eight"):
-        values[name] = Value(round(speeds[name] / speeds["ours"], 2), " times")
+        values[name] = Value(round(seconds[name] / seconds["ours"], 2), " times")
     print(f"{tokens:,} tokens; ours {values['ours']}, {values['one']} lm-eval's with 1 row, {values['eight']} with 8")
     threads = torch.get_num_threads()
     conditions = (

@@ -242,6 +242,8 @@ class Batch:
     def widen(self, width: int) -> None:
         """Add columns of padding on the left."""
         more = width - self.ids.shape[1]
+        if not more:  # padding by nothing would copy the cache
+            return
         self.ids, self.mask = pad(self.ids, (more, 0), value=self.pad), pad(self.mask, (more, 0))
         for layer in self.layers():
             layer.keys, layer.values = pad(layer.keys, (0, 0, more, 0)), pad(layer.values, (0, 0, more, 0))

@@ -39,7 +39,7 @@ CODE = tuple(MODEL / f"{name}.py" for name in ("kernel_trials", "attention", "ch
 PACKAGES = ("torch", "transformers")
 ALL_LINEAR = "all-linear"
 RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")  # of a rank that asks: the trials are one process
-UNUSED = ("_name_or_path", "dtype", "torch_dtype", "transformers_version", "use_cache")
+UNUSED = ("_name_or_path", "dtype", "torch_dtype", "transformers_version", "use_cache")  # training changes the last
 
 
 class Architecture(Record):
