@@ -48,7 +48,7 @@ from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.compiled import choose_compile, compile_layers
 from scripts.training.model.float32_products import float32_products
-from scripts.training.model.kernels import choose_attention, installed_kernels
+from scripts.training.model.kernels import choose_attention
 from scripts.training.monitoring.measurements import Throughput, peak_flops
 from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.states import GIB
@@ -164,7 +164,7 @@ def quantize(model: PreTrainedModel) -> None:
 def measure(case: dict) -> dict:
     """Rate, MFU and memory of a trainer for `shape`, `method`, `device`, `rows` and `length`, in this process."""
     cpu, length, rows, ours = case["device"] == "cpu", case["length"], case["rows"], case["trainer"] == "stagecraft"
-    attention = choose_attention(gpu_capability(not cpu), "fp32" if cpu else "bf16", installed_kernels()).name
+    attention = choose_attention(gpu_capability(not cpu), "fp32" if cpu else "bf16").name
     torch.backends.mkldnn.matmul.fp32_precision = UNCHANGED
     if cpu and ours:
         float32_products.__wrapped__()  # as a stage does; it is asked once a process

@@ -11,7 +11,7 @@ from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.parameters import count_parameters
-from scripts.training.model.kernels import base_architecture, installed_kernels, kernels_line, least_capability
+from scripts.training.model.kernels import base_architecture, kernels_line
 from scripts.training.planning.plan_stage import PlanInputs, with_layers
 from scripts.training.planning.plan_stage import plan as plan_stage
 
@@ -65,7 +65,7 @@ onstart:
             print(note, file=sys.stderr)
         if "train" in needed:
             print(
-                kernels_line(MACHINE, VIEW.stages.values(), least_capability(), installed_kernels(), ARCHITECTURE),
+                kernels_line(MACHINE, VIEW.stages.values(), ARCHITECTURE),
                 file=sys.stderr,
             )
 

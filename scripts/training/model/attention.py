@@ -1,12 +1,11 @@
 """Run the attention kernel of a stage on packed rows, and separate their documents.
 
 Which kernel is chosen by scripts/training/model/kernels.py. With sdpa, documents are separated by a mask that
-transformers derives from the position ids. The flash kernels take the offsets of documents instead of a mask.
+transformers derives from the position ids. The flash kernel takes the offsets of documents instead of a mask.
 transformers derives them from position ids only for a single row, so the collator gives them explicitly, for any number
 of rows, once per batch and without a GPU sync.
 """
 
-import importlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +18,7 @@ from transformers import AttentionInterface
 from scripts.experiment.settings.training import Stage
 from scripts.training.model import kernels
 from scripts.training.model.chunked_loss import scored_places
-from scripts.training.model.kernels import FLASH, VARLEN, Choice, Installed, architecture
+from scripts.training.model.kernels import VARLEN, Choice, architecture
 
 
 def gpu_capability(gpus: int) -> tuple[int, int] | None:
@@ -27,17 +26,6 @@ def gpu_capability(gpus: int) -> tuple[int, int] | None:
     if gpus and torch.cuda.is_available():
         return torch.cuda.get_device_capability()
     return None
-
-
-def usable(installed: Installed) -> Installed:
-    """`installed` without a flash-attn that does not load, as one that was built for another torch."""
-    if installed.flash_attn:
-        try:
-            importlib.import_module("flash_attn")
-        except (ImportError, OSError) as error:
-            logging.warning(f"attention: flash-attn is installed but does not load ({error}); build it for this torch")
-            return installed._replace(flash_attn=False)
-    return installed
 
 
 def choose_attention(name: str, settings: Stage, gpus: int, folder: Path) -> str:
@@ -51,11 +39,7 @@ def choose_attention(name: str, settings: Stage, gpus: int, folder: Path) -> str
     Raises:
         UserError: no kernel is right for the model, or the stage has a target for adapters that the model has not.
     """
-    capability = gpu_capability(gpus)
-    installed = kernels.installed_kernels()
-    if capability:
-        installed = usable(installed)
-    choice = kernels.stage_attention(architecture(folder), name, settings, capability, installed)
+    choice = kernels.stage_attention(architecture(folder), name, settings, gpu_capability(gpus))
     log_choice("attention", choice)
     return choice.name
 
@@ -67,7 +51,7 @@ def log_choice(kernel: str, choice: Choice) -> None:
 
 
 def document_boundaries(position_ids: torch.Tensor) -> dict:
-    """The boundaries of the documents in packed rows, as arguments of the flash kernels.
+    """The boundaries of the documents in packed rows, as arguments of the flash kernel.
 
     Args:
         position_ids: int64 [rows, length], restarting at 0 with each document.
@@ -120,7 +104,7 @@ def with_scored(collate: Callable, rows: list[dict[str, torch.Tensor]]) -> dict:
 def collator_for(attention: str, chunked: bool = False) -> Callable:
     """The function that collates rows into a batch for this kernel. `chunked`: whether the loss is computed in chunks
     (chunked_loss.py)."""
-    collate = stack_with_boundaries if attention in (FLASH, VARLEN) else stack
+    collate = stack_with_boundaries if attention == VARLEN else stack
     if chunked:
         return partial(with_scored, collate)
     return collate
@@ -148,7 +132,7 @@ def varlen_attention(
 
     Args:
         query: [rows, heads, length, head size], fp16 or bf16; float32 (outside autocast) is computed in bf16.
-        key, value: [rows, key heads, length, head size]; values may be smaller, they are padded as for flash-attn.
+        key, value: [rows, key heads, length, head size]; values may be smaller, they are padded.
         sliding_window: how many tokens a token sees, with itself; None for all before it.
 
     Returns:

@@ -36,7 +36,7 @@ def with_constant_length(module: nn.Module, args: tuple, kwargs: dict) -> tuple[
     if offsets is not None and "input_ids" in kwargs:
         torch._dynamo.maybe_mark_dynamic(offsets, 0)
         length = kwargs["input_ids"].shape[1]
-        kwargs |= {"max_length_q": length, "max_length_k": length}  # the flash kernels take any upper bound
+        kwargs |= {"max_length_q": length, "max_length_k": length}  # the flash kernel takes any upper bound
     return args, kwargs
 
 

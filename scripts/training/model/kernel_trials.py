@@ -3,9 +3,9 @@
     echo '"/models/gemma-2-2b"' | python -m scripts.training.model.kernel_trials
 
 A process of its own, started and cached by scripts/training/model/kernels.py. Each kernel gets two packed
-documents, whose logits must be those of the documents one by one with eager attention. On the CPU the flash kernels are
-replaced by an exact function of the same signature. It leaves out an argument that the kernel's signature does not
-name, as the kernel does.
+documents, whose logits must be those of the documents one by one with eager attention. On the CPU the kernels of GPUs
+are replaced by exact functions of the same signatures. An argument that a kernel's signature does not name is left out,
+as by the kernel.
 """
 
 import inspect
@@ -16,11 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import transformers.integrations.flash_attention
-import transformers.modeling_flash_attention_utils as flash
 from torch.nn.attention.flex_attention import create_mask
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
-from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.utils import logging as transformers_logging
@@ -29,7 +26,7 @@ from scripts.common.cli import run
 from scripts.experiment.model_folder import EXPERTS
 from scripts.training.model import attention
 from scripts.training.model.chunked_loss import own_loss
-from scripts.training.model.kernels import ALL_LINEAR, EAGER, FLASH, FLEX, SDPA, VARLEN
+from scripts.training.model.kernels import ALL_LINEAR, EAGER, FLEX, SDPA, VARLEN
 from scripts.training.model.lora import linear_names
 
 VOCABULARY, WIDTH, WINDOW = 256, 64, 8
@@ -160,20 +157,15 @@ def twin(config: PreTrainedConfig) -> PreTrainedModel:
 
 LENGTHS = (19, 29)  # of the two documents; longer than the twin's window
 TOLERANCE = 1e-2  # of the spread of the logits; rounding in float32 is below 1e-3
-FLASH_SIZE = 256  # the largest head of the flash kernels
+VARLEN_SIZE = 256  # the largest head of varlen
 FLEX_SIZE = 16  # the smallest of flex attention
 LEAK = "documents packed into one row leak into each other"
-# what attention may be given beyond query, key, value and mask, by the kernels that know most; a mask says the window
-ARGUMENTS = {
-    name
-    for kernel in (flash_attention_forward, flex_attention_forward)
-    for name, parameter in inspect.signature(kernel).parameters.items()
-    if parameter.default is None
-} - {"cache", "is_causal", "scaling"}
+# what transformers may give to an attention function beyond query, key, value, mask, scale and offsets
+ARGUMENTS = {"position_bias", "s_aux", "sliding_window", "softcap"}
 
 
-def exact(query, key, value, allowed, scale, softcap=None, s_aux=None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention written out, and the logarithm of each row's sum. `query`, `key`, `value`: [..., heads, length, size],
+def exact(query, key, value, allowed, scale, softcap=None, s_aux=None) -> torch.Tensor:
+    """Attention written out. `query`, `key`, `value`: [..., heads, length, size],
     with equally many heads; `allowed`: bool [..., length, length]."""
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if softcap:
@@ -182,36 +174,23 @@ def exact(query, key, value, allowed, scale, softcap=None, s_aux=None) -> tuple[
     total = scores.logsumexp(-1)
     if s_aux is not None:
         total = torch.logaddexp(total, s_aux.view(-1, 1))
-    return (scores - total.unsqueeze(-1)).exp() @ value, total
+    return (scores - total.unsqueeze(-1)).exp() @ value
 
 
-def by_document(query, key, value, offsets, scale, left: int, softcap=None) -> torch.Tensor:
-    """Causal attention within each document; [tokens, heads, size]. `left`: keys before a query's own, -1 for all."""
+def varlen_attn(query, key, value, cu_q, cu_k, max_q, max_k, *, scale, window_size, enable_gqa) -> torch.Tensor:
+    """As torch.nn.attention.varlen's, which needs equal sizes of heads: causal attention within each document,
+    [tokens, heads, size]."""
+    assert query.shape[-1] == key.shape[-1] == value.shape[-1] and window_size[1] == 0
+    assert enable_gqa or query.shape[1] == key.shape[1]
+    left = window_size[0]  # keys before a query's own, -1 for all
     outputs = []
-    for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+    for start, end in zip(cu_q[:-1].tolist(), cu_q[1:].tolist(), strict=True):
         q, k, v = (tensor[start:end].transpose(0, 1) for tensor in (query, key, value))
         k, v = (tensor.repeat_interleave(len(q) // len(tensor), 0) for tensor in (k, v))
         distance = torch.arange(end - start)[:, None] - torch.arange(end - start)
         allowed = (distance >= 0) & ((distance <= left) | (left < 0))
-        outputs.append(exact(q, k, v, allowed, scale, softcap)[0].transpose(0, 1))
+        outputs.append(exact(q, k, v, allowed, scale).transpose(0, 1))
     return torch.cat(outputs)
-
-
-def varlen_attn(query, key, value, cu_q, cu_k, max_q, max_k, *, scale, window_size, enable_gqa):
-    """As torch.nn.attention.varlen's; it needs equal sizes of heads."""
-    assert query.shape[-1] == key.shape[-1] == value.shape[-1] and window_size[1] == 0
-    assert enable_gqa or query.shape[1] == key.shape[1]
-    return by_document(query, key, value, cu_q, scale, window_size[0])
-
-
-def flash_attn_varlen_func(
-    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False,
-    window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False,
-    block_table=None,
-):  # fmt: skip
-    """As flash-attn 2.8's."""
-    assert causal and alibi_slopes is None and block_table is None and not return_attn_probs
-    return by_document(q, k, v, cu_seqlens_q, softmax_scale, window_size[0], softcap)
 
 
 def flex_attention(module, query, key, value, attention_mask, scaling=None, softcap=None, s_aux=None, **kwargs):
@@ -219,7 +198,7 @@ def flex_attention(module, query, key, value, attention_mask, scaling=None, soft
     rows, heads, length, _ = query.shape
     allowed = create_mask(attention_mask.mask_mod, rows, 1, length, length, device="cpu")
     key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
-    return exact(query, key, value, allowed, scaling, softcap, s_aux)[0].transpose(1, 2).contiguous(), None
+    return exact(query, key, value, allowed, scaling, softcap, s_aux).transpose(1, 2).contiguous(), None
 
 
 class Calls:
@@ -267,7 +246,7 @@ def trial(
 ) -> str:
     """Why `kernel` is wrong for the model on these rows; empty if it is right. `expected`: the logits of each document,
     one by one with eager attention."""
-    supported = {SDPA: "_supports_sdpa", FLASH: "_supports_flash_attn", FLEX: "_supports_flex_attn"}.get(kernel)
+    supported = {SDPA: "_supports_sdpa", FLEX: "_supports_flex_attn"}.get(kernel)
     if supported and not getattr(model, supported):
         return "the architecture does not support it"
     try:
@@ -292,7 +271,6 @@ def trial(
 
 
 NAMED = {
-    FLASH: {*inspect.signature(flash_attn_varlen_func).parameters, "sliding_window"},
     VARLEN: set(inspect.signature(attention.varlen_attention).parameters),
     FLEX: {*inspect.signature(flex_attention_forward).parameters, "sliding_window"},
     SDPA: {*inspect.signature(sdpa_attention_forward).parameters, "sliding_window"},
@@ -311,25 +289,14 @@ def limits(kernel: str, calls: Calls) -> str:
     if calls.dropout and kernel in (VARLEN, FLEX):
         return f"it has no dropout, the model one of {calls.dropout}"
     largest = max(map(max, calls.sizes))
-    if kernel in (FLASH, VARLEN) and largest > FLASH_SIZE:
-        return f"heads of {largest}; it takes {FLASH_SIZE} at most"
+    if kernel == VARLEN and largest > VARLEN_SIZE:
+        return f"heads of {largest}; it takes {VARLEN_SIZE} at most"
     if kernel == FLEX and min(map(min, calls.sizes)) < FLEX_SIZE:
         return f"heads of less than {FLEX_SIZE}"
     return ""
 
 
-def replace_kernels() -> None:
-    """Put the exact functions above in the place of the kernels that need a GPU, for the rest of this process."""
-    attention.varlen_attn, attention.HALF = varlen_attn, (torch.float32,)
-    flash._flash_varlen_fn = flash._flash_fn = flash_attn_varlen_func
-    flash._loaded_implementation = FLASH
-    flash._process_flash_kwargs_fn = flash._lazy_define_process_function(flash_attn_varlen_func)
-    flash._process_with_kvcache_kwargs_fn = dict
-    transformers.integrations.flash_attention.get_target_dtype = lambda query, module: None  # a stage autocasts
-
-
 KERNELS = {
-    FLASH: flash_attention_forward,
     VARLEN: attention.varlen_attention,
     FLEX: flex_attention,
     SDPA: sdpa_attention_forward,
@@ -379,7 +346,7 @@ def trials(folder: Path) -> dict:
 def main() -> None:
     transformers_logging.set_verbosity_error()
     torch.set_num_threads(1)  # tiny matrices
-    replace_kernels()
+    attention.varlen_attn, attention.HALF = varlen_attn, (torch.float32,)  # in this process, which has no GPU
     print(json.dumps(trials(Path(json.loads(sys.stdin.read())))))
 
 

@@ -1,9 +1,8 @@
-"""Which attention kernel a stage runs, and whether it is compiled: decided from what is installed, without torch.
+"""Which attention kernel a stage runs, and whether its layers are compiled: decided without torch.
 
-    flash_attention_2   the package flash-attn is installed and the GPU is of compute capability 8 or more
-    varlen              else, on such a GPU: PyTorch's own variable-length flash kernel (torch.nn.attention.varlen)
-    flex_attention      on such a GPU where these are wrong for the model: it knows caps and sinks
-    sdpa                else, and always in float32, which the flash kernels would compute in bf16
+    varlen              on a GPU of compute capability 8 or more: PyTorch's flash kernel for rows of several documents
+    flex_attention      on such a GPU where varlen is wrong for the model: it knows caps and sinks
+    sdpa                else, and always in float32, which the flash kernel would compute in bf16
     eager               where no other one is right
 
 What is wrong for a model is tried on a tiny twin of it, in a child process (scripts/training/model/kernel_trials.py),
@@ -14,7 +13,6 @@ The workflow prints `kernels_line` before its first job; a stage decides by the 
 import hashlib
 import importlib.metadata
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +29,6 @@ from scripts.experiment.layout import architecture_file
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record, parse_json
 from scripts.experiment.settings.training import Stage
-from scripts.hosts.hardware import torch_build
 
 MODEL = Path(__file__).parent
 # The names without `.py`: a file that code names counts in fingerprints as a whole, and of these only what is reached.
@@ -98,19 +95,13 @@ def architecture(folder: Path) -> Architecture:
     return parse_json(Architecture, cached.read_text())
 
 
-FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
+VARLEN, FLEX, SDPA, EAGER = "varlen", "flex_attention", "sdpa", "eager"
+ASSUMED_CAPABILITY = (8, 0)  # of GPUs that are on another host
 # A loss in chunks reads the head's weight outside of the head's own forward pass, where it must not be sharded.
 UNSHARDED_WEIGHTS = ("none", "zero2")
 # Tokens whose logits exist at a time, where the loss is computed in chunks. A compiled loss holds logits and gradient
 # in bf16, any other one a copy in float32 too: twice as many tokens take the same memory.
 CHUNK, COMPILED_CHUNK = 1024, 2048
-
-
-class Installed(NamedTuple):
-    """Which kernels the packages of this environment bring."""
-
-    flash_attn: bool
-    varlen: bool  # a CUDA build of torch
 
 
 class Choice(NamedTuple):
@@ -125,45 +116,23 @@ class Choice(NamedTuple):
         return self.name
 
 
-def version_of(package: str) -> tuple[int, ...] | None:
-    """The installed version's numbers, e.g. (2, 8, 3); None where it is not installed."""
-    try:
-        return tuple(map(int, re.findall(r"\d+", importlib.metadata.version(package))[:3]))
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def installed_kernels() -> Installed:
-    """What this environment has. A flash-attn before 2.3.3 does not count, as transformers does not use it."""
-    flash = version_of("flash-attn")
-    return Installed(
-        flash_attn=flash is not None and flash >= (2, 3, 3),
-        varlen=torch_build().cuda is not None,
-    )
-
-
-def possible_attention(capability: tuple[int, int] | None, precision: str, installed: Installed) -> list[Choice]:
-    """The attention kernels that GPU, precision and packages allow, the fastest first; arguments as below."""
+def possible_attention(capability: tuple[int, int] | None, precision: str) -> list[Choice]:
+    """The attention kernels that GPU and precision allow, the fastest first; arguments as below."""
     if capability is None:
-        return [Choice(SDPA, "no GPU"), Choice(EAGER, "no GPU")]
-    slow = [Choice(SDPA), Choice(EAGER)]
-    if precision == "fp32":
-        reason = "precision fp32; flash kernels compute in bf16"
+        reason = "no GPU"
+    elif precision == "fp32":
+        reason = "precision fp32; the flash kernel computes in bf16"
     elif capability < (8, 0):
-        reason = f"the GPU's compute capability is {capability[0]}.{capability[1]}; flash kernels need 8.0"
-    elif installed.flash_attn:
-        return [Choice(FLASH), *[Choice(VARLEN)] * installed.varlen, Choice(FLEX), *slow]
-    elif installed.varlen:
-        return [Choice(VARLEN, "PyTorch's own kernel; flash-attn is not installed"), Choice(FLEX), *slow]
+        reason = f"the GPU's compute capability is {capability[0]}.{capability[1]}; the flash kernel needs 8.0"
     else:
-        reason = "flash-attn is not installed, and this torch has no varlen kernel"
-    return [choice._replace(reason=reason) for choice in slow]
+        return [Choice(VARLEN), Choice(FLEX), Choice(SDPA), Choice(EAGER)]
+    return [Choice(SDPA, reason), Choice(EAGER, reason)]
 
 
 def choose_attention(
-    capability: tuple[int, int] | None, precision: str, installed: Installed, wrong: Mapping[str, str] | None = None
+    capability: tuple[int, int] | None, precision: str, wrong: Mapping[str, str] | None = None
 ) -> Choice:
-    """The fastest attention kernel that GPU, precision and packages allow, and that is right for the model.
+    """The fastest attention kernel that GPU and precision allow, and that is right for the model.
 
     Args:
         capability: the GPU's compute capability; None without a GPU.
@@ -173,9 +142,8 @@ def choose_attention(
     Raises:
         UserError: none is right.
     """
-    possible = possible_attention(capability, precision, installed)
     faster = []
-    for choice in possible:
+    for choice in possible_attention(capability, precision):
         reason = (wrong or {}).get(choice.name, "")
         if not reason:
             if faster:
@@ -186,7 +154,7 @@ def choose_attention(
 
 
 def stage_attention(
-    architecture: Architecture, name: str, settings: Stage, capability: tuple[int, int] | None, installed: Installed
+    architecture: Architecture, name: str, settings: Stage, capability: tuple[int, int] | None
 ) -> Choice:
     """The attention kernel of a stage that starts from a model of this architecture; arguments as above. Raises
     UserError: the stage would not train on its documents, or train nothing; the line says what works."""
@@ -203,10 +171,10 @@ def stage_attention(
             " set 0, or name the layers in `targets`"
         )
     try:
-        return choose_attention(capability, settings.precision, installed, architecture.wrong_kernels(settings))
+        return choose_attention(capability, settings.precision, architecture.wrong_kernels(settings))
     except UserError as error:
-        possible = [choice.name for choice in possible_attention(capability, settings.precision, installed)]
-        unpacked = any(not architecture.wrong_unpacked[kernel] for kernel in possible)
+        possible = possible_attention(capability, settings.precision)
+        unpacked = any(not architecture.wrong_unpacked[choice.name] for choice in possible)
         works = "use another base model"
         if settings.packing and unpacked:
             works = "set `packing: false`"
@@ -219,12 +187,12 @@ def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machin
     config = folder / "config.json"
     if not config.is_file() or "model_type" not in read_json(config):
         return None
-    known, installed = architecture(folder), installed_kernels()
+    known = architecture(folder)
     capability = None
     if machine.gpus:
-        capability = least_capability() or (8, 0)
+        capability = least_capability() or ASSUMED_CAPABILITY
     for name, stage in stages.items():
-        stage_attention(known, name, stage, capability, installed)
+        stage_attention(known, name, stage, capability)
     return known
 
 
@@ -262,35 +230,28 @@ def least_capability() -> tuple[int, int] | None:
     return lowest
 
 
-def kernels_line(
-    machine: Machine,
-    stages: Iterable[Stage],
-    capability: tuple[int, int] | None,
-    installed: Installed,
-    architecture: Architecture | None = None,
-) -> str:
-    """One line about the kernels that the stages will run; it names what each precision uses where they differ.
+def kernels_line(machine: Machine, stages: Iterable[Stage], architecture: Architecture | None = None) -> str:
+    """One line about the kernels that the stages will run on GPUs; it names what each precision uses where they differ.
 
     Args:
-        capability: of this host's GPUs; where they are on other hosts, one that has flash kernels is assumed.
         architecture: of the base, where it is known.
     """
-    assumed = capability is None
-    stages = list(stages)
+    stages, here = list(stages), least_capability()
     choices = {}
     for stage in sorted(stages, key=lambda stage: stage.precision):
         wrong = {}
         if architecture:
             wrong = architecture.wrong_kernels(stage)
-        choices[stage.precision] = choose_attention(capability or (8, 0), stage.precision, installed, wrong)
-    attention = ", ".join(
-        f"attention {choice}{f' for {precision} stages' if len(choices) > 1 else ''}"
-        for precision, choice in choices.items()
-    )
-    assumption = ""
-    if assumed:
-        assumption = "; on GPUs of compute capability 8.0 or more"
-    compiled = choose_compile(machine, "none")
+        choices[stage.precision] = choose_attention(here or ASSUMED_CAPABILITY, stage.precision, wrong)
+    parts = []
+    for precision, choice in choices.items():
+        parts.append(f"attention {choice}")
+        if len(choices) > 1:
+            parts[-1] += f" for {precision} stages"
+    quantize = "none"
     if all(stage.quantize == "8bit" for stage in stages):
-        compiled = choose_compile(machine, "8bit")
-    return f"kernels: {attention}, compiled layers {compiled}{assumption}"
+        quantize = "8bit"
+    line = f"kernels: {', '.join(parts)}, compiled layers {choose_compile(machine, quantize)}"
+    if here is None:
+        line += "; on GPUs of compute capability 8.0 or more"
+    return line

@@ -21,10 +21,10 @@ from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Lora, Stage
 from scripts.training.model.kernels import (
+    ASSUMED_CAPABILITY,
     CHUNK,
-    SDPA,
     UNSHARDED_WEIGHTS,
-    Installed,
+    VARLEN,
     choose_attention,
     choose_compile,
 )
@@ -193,7 +193,6 @@ CONTEXT, COMMUNICATION = 0.6 * GIB, 0.4 * GIB
 # Share of what comes and goes that the allocator reserves and cannot hand out (docs/plan.md has the figures and their
 # source); model states are made once and leave no gaps.
 FRAGMENTATION = 0.10
-FLASH_INSTALLED = Installed(flash_attn=True, varlen=True)  # each flash kernel keeps the same alive
 PROCESS = 2.0 * GIB  # of host memory: interpreter, libraries, pinned buffers, the data loader
 
 
@@ -213,12 +212,13 @@ def stage_passes(
     """The training pass and the validation pass of a stage."""
     half = settings.precision == "bf16"
     zero, gathered = machine.sharding.startswith("zero"), machine.sharding == "fsdp2"
+    capability = ASSUMED_CAPABILITY if machine.gpus else None
     training = Pass(
         shape=shape,
         sequence_length=settings.sequence_length,
         rows=batch.micro,
         recomputed=machine.recomputed(shape.num_hidden_layers),
-        flash=choose_attention((8, 0) if machine.gpus else None, settings.precision, FLASH_INSTALLED).name != SDPA,
+        flash=choose_attention(capability, settings.precision).name == VARLEN,
         compiled=choose_compile(machine, settings.quantize).name == "on",
         chunked=machine.sharding in UNSHARDED_WEIGHTS if chunked is None else chunked,
         weights="bfloat16" if half and (zero or gathered or settings.method == "lora") else "float32",

@@ -1,7 +1,6 @@
 """Packed rows are the documents one by one: logits and gradients, for text and for chats, on each attention kernel."""
 
 import shutil
-import sys
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, TrainingArgument
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model import attention
 from scripts.training.model.nope import convert_to_nope
-from tests.training.conftest import LENGTH, VOCABULARY, stage
+from tests.training.conftest import LENGTH, VOCABULARY
 
 # lengths of the documents in each row; the last row is padded, and padding is a document of its own without targets
 ROWS = [[5, 20, 7], [LENGTH], [1, 2, 29], [16, 10]]
@@ -131,16 +130,6 @@ def test_boundaries_are_those_of_the_concatenated_rows():
     boundaries = attention.document_boundaries(torch.tensor([[0, 1, 2, 0], [0, 0, 1, 2]]))
     assert boundaries["cu_seq_lens_q"].tolist() == boundaries["cu_seq_lens_k"].tolist() == [0, 3, 4, 5, 8]
     assert boundaries["max_length_q"] == boundaries["max_length_k"] == 3
-
-
-def test_a_flash_attn_that_does_not_load_is_named_and_the_next_kernel_runs(monkeypatch, caplog, origin):
-    monkeypatch.setattr(attention, "gpu_capability", lambda gpus: (8, 0))
-    monkeypatch.setattr(attention.kernels, "installed_kernels", lambda: attention.Installed(True, True))
-    monkeypatch.setitem(sys.modules, "flash_attn", None)  # its import fails
-    with caplog.at_level("INFO"):
-        assert attention.choose_attention("sft", stage(precision="bf16"), 1, origin) == "varlen"
-    assert "flash-attn is installed but does not load" in caplog.text
-    assert "attention: varlen (PyTorch's own kernel" in caplog.text
 
 
 def test_weights_of_any_size_are_saved_as_the_one_file_that_the_rule_declares(model, tmp_path, monkeypatch):

@@ -4,11 +4,10 @@ import pytest
 from transformers import AutoConfig
 
 from scripts.common.errors import UserError
-from scripts.training.model.kernels import Installed, architecture, stage_attention
+from scripts.training.model.kernels import architecture, stage_attention
 from tests.training.conftest import stage
 
 pytestmark = pytest.mark.slow
-NOTHING = Installed(False, False)
 
 
 @pytest.fixture
@@ -45,10 +44,10 @@ def test_dropout_on_adapters_of_fused_experts_is_refused_in_one_line(tried):
     with pytest.raises(
         UserError, match=r"^training\.train\.sft\.lora\.dropout: .* of qwen3_moe have no dropout .* set 0"
     ):
-        stage_attention(experts, "sft", stage(**adapters), None, NOTHING)
+        stage_attention(experts, "sft", stage(**adapters), None)
     for lora in ({"dropout": 0}, {"targets": ["q_proj"]}):
         settings = stage(method="lora", lora={**adapters["lora"], **lora})
-        assert stage_attention(experts, "sft", settings, None, NOTHING).name == "sdpa"
+        assert stage_attention(experts, "sft", settings, None).name == "sdpa"
 
 
 def test_a_model_without_attention_is_refused_in_one_line(tried):

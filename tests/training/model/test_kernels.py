@@ -2,52 +2,48 @@
 
 import pytest
 
-from scripts.training.model.kernels import Installed, choose_attention, kernels_line
+from scripts.training.model import kernels
 from tests.training.conftest import machine, stage
-
-ALL, NO_FLASH, NOTHING = Installed(True, True), Installed(False, True), Installed(False, False)
 
 
 @pytest.mark.parametrize(
-    ("capability", "precision", "installed", "expected"),
+    ("capability", "precision", "wrong", "expected"),
     [
-        (None, "bf16", ALL, "sdpa (no GPU)"),
-        ((9, 0), "fp32", ALL, "sdpa (precision fp32; flash kernels compute in bf16)"),
-        ((7, 5), "bf16", ALL, "sdpa (the GPU's compute capability is 7.5; flash kernels need 8.0)"),
-        ((8, 6), "bf16", ALL, "flash_attention_2"),
-        ((8, 6), "bf16", NO_FLASH, "varlen (PyTorch's own kernel; flash-attn is not installed)"),
-        ((8, 6), "bf16", NOTHING, "sdpa (flash-attn is not installed, and this torch has no varlen kernel)"),
+        (None, "bf16", {}, "sdpa (no GPU)"),
+        ((9, 0), "fp32", {}, "sdpa (precision fp32; the flash kernel computes in bf16)"),
+        ((7, 5), "bf16", {}, "sdpa (the GPU's compute capability is 7.5; the flash kernel needs 8.0)"),
+        ((8, 6), "bf16", {}, "varlen"),
+        ((8, 6), "bf16", {"varlen": "it drops softcap"}, "flex_attention (not varlen: it drops softcap)"),
     ],
 )
 def test_the_fastest_attention_is_chosen_and_what_rules_out_a_faster_one_is_named(
-    capability, precision, installed, expected
+    capability, precision, wrong, expected
 ):
-    assert str(choose_attention(capability, precision, installed)) == expected
+    assert str(kernels.choose_attention(capability, precision, wrong)) == expected
 
 
 @pytest.mark.parametrize(
-    ("capability", "installed", "precisions", "changes", "expected"),
+    ("capability", "precisions", "changes", "expected"),
     [
-        ((8, 0), ALL, ["bf16"], {}, "kernels: attention flash_attention_2, compiled layers on"),
+        ((8, 0), ["bf16"], {}, "kernels: attention varlen, compiled layers on"),
         (
             (8, 0),
-            NO_FLASH,
             ["bf16", "fp32"],
             {},
-            "kernels: attention varlen (PyTorch's own kernel; flash-attn is not installed) for bf16 stages,"
-            " attention sdpa (precision fp32; flash kernels compute in bf16) for fp32 stages,"
+            "kernels: attention varlen for bf16 stages,"
+            " attention sdpa (precision fp32; the flash kernel computes in bf16) for fp32 stages,"
             " compiled layers on",
         ),
         (
             None,
-            ALL,
             ["bf16"],
             {"sharding": "zero3"},
-            "kernels: attention flash_attention_2, compiled layers off (not tried with zero3);"
+            "kernels: attention varlen, compiled layers off (not tried with zero3);"
             " on GPUs of compute capability 8.0 or more",
         ),
     ],
 )
-def test_one_line_says_before_the_first_job_what_will_run(capability, installed, precisions, changes, expected):
+def test_one_line_says_before_the_first_job_what_will_run(monkeypatch, capability, precisions, changes, expected):
+    monkeypatch.setattr(kernels, "least_capability", lambda: capability)
     stages = [stage(precision=precision) for precision in precisions]
-    assert kernels_line(machine(gpus=2, **changes), stages, capability, installed) == expected
+    assert kernels.kernels_line(machine(gpus=2, **changes), stages) == expected
