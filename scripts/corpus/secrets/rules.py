@@ -100,14 +100,16 @@ PASSWORDS = [
     (r"""(?i)define[ \t(]{1,4}["']?\w{0,40}""" + PASSWORD + r"""\w{0,20}["']?[ \t,]{1,8}""" + QUOTED, [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"], is_password),
 ]  # fmt: skip
 
-# Keys behind a name: (pattern, keywords, check)
+# Keys behind a name: (pattern, keywords, check). What `is_random` takes has 16 letters and digits in a row, or is a UUID:
+# keywords that ask for it spare most files of code the pattern.
+IN_A_ROW = r"(?:[\w.=+/~-]*[a-z0-9=+~]{16}|[0-9a-f]{8}-[0-9a-f]{4}-4)"
 KEYS = [
     (r"(?i)" + KEY + r"\w{0,20}(?:\.\w{1,20})?" + BECOMES + r"""["'`]{1,3}([\w.=+/-]{20,})["'`]""", [
-        r"""(?:secret|token|key|credential|auth|session(?:_?id)?)\w*["'\])]*[ \t]*[:=>]+[ \t&=\w.:\[\]]*[(bru]?["'`]""",
-        r"""[=:>][ \t]{0,4}[(\\]?\r?\n[ \t]*["'`]{1,3}[\w.=+/-]{20}"""], is_random),
+        r"""(?:secret|token|key|credential|auth|session(?:_?id)?)\w*["'\])]*[ \t]*[:=>]+[ \t&=\w.:\[\]]*[(bru]?["'`]{1,3}""" + IN_A_ROW,
+        r"""[=:>][ \t]{0,4}[(\\]?\r?\n[ \t]*["'`]{1,3}""" + IN_A_ROW], is_random),
     # alone on its line without quotes, in a URL, a header, or on a command line
-    (r"(?im)^[ \t#/*;>+@-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY + r"[\w.-]{0,20}[ \t]*[=:][ \t]*([\w=+/~.-]{20,})[ \t]*\r?$", [r"(?:secret|token|key|auth)[\w.-]*[ \t]*[=:][ \t]*[\w=+/~.-]{20}"], is_plain_token),
-    (r"(?i)(?:--key|(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY + r")(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})", [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?[\w=+/~-]{20}"], is_plain_token),
+    (r"(?im)^[ \t#/*;>+@-]*(?:export[ \t]+|set[ \t]+|-[ \t]+)?[\w.-]{0,40}" + KEY + r"[\w.-]{0,20}[ \t]*[=:][ \t]*([\w=+/~.-]{20,})[ \t]*\r?$", [r"(?:secret|token|key|auth)[\w.-]*[ \t]*[=:][ \t]*" + IN_A_ROW], is_plain_token),
+    (r"(?i)(?:--key|(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY + r")(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})", [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?" + IN_A_ROW], is_plain_token),
 ]  # fmt: skip
 
 # A value in base64, quoted or alone on its line, behind a name that ends so; a text in base64 counts, too.
@@ -147,7 +149,7 @@ def own_rules() -> list[Rule]:
     rules = [Rule("password", "<PASSWORD>", pattern, words, check=check) for pattern, words, check in PASSWORDS]
     for placeholder, name in ENCODED.items():
         kind = {"<PASSWORD>": "password", "<API_KEY>": "generic-api-key"}[placeholder]
-        word = name + r"""["']?[ \t]*(?:=>|:?=|:)[ \t]*["']?[\w+/-]{8}"""
+        word = name + r"""["']?[ \t]*(?:=>|:?=|:)[ \t]*["']?[\w+/-]{16}"""
         rules.append(Rule(kind, placeholder, NAMED_ENCODED.format(name), [word], 3, check=is_encoded))
     for kind, placeholder, pattern, word, entropy in FORMS:
         rules.append(Rule(kind, placeholder, pattern, [word], entropy))
