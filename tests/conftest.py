@@ -20,6 +20,7 @@ from tests import leftovers, matrix, quick
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print more, as a part of it
     os.environ.pop(name, None)
+os.environ["HF_HUB_OFFLINE"] = "1"  # as a stage has it; a program that is started with another value is not a fork
 # clones of this repository are read by hundreds of processes, which must not compile every module anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

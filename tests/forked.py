@@ -35,7 +35,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test changes it
 # What the programs import, some of it only while they run. No pygit2: it reads HOME, which tests set.
-IMPORTED = ["scripts.training.train", "scripts.training.launch", "torch.distributed.run", "deepspeed", "peft"]
+IMPORTED = [
+    "scripts.training.train",
+    "scripts.training.launch",
+    "scripts.training.model.kernel_trials",
+    "torch.distributed.run",
+    "deepspeed",
+    "peft",
+]
 IMPORTED += ["scripts.evaluation.suites.perplexity", "scripts.evaluation.suites.qa", "scripts.evaluation.suites.code"]
 IMPORTED += ["scripts.report.page"]
 IMPORTED += ["snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.scheduling", "snakemake.profiles"]
@@ -46,8 +53,8 @@ IMPORTED += ["dvc.output", "dvc.scm", "dvc.cachemgr", "dvc.data_cloud", "dvc.rwl
 IMPORTED += ["dvc.dirs", "dvc.repo.worktree", "dvc_data.hashfile.db.local", "dvc_data.hashfile.db.index"]
 IMPORTED += ["dvc_data.hashfile.status", "dvc_data.index.checkout", "dvc_data.index.fetch", "dvc_data.index.push"]
 IMPORTED += ["ruamel.yaml", "rich.live", "rich.status", "dulwich.client", "configobj"]
-# Beside what they run, these are told which Python this is, for the sandbox and for what is recorded: the real one.
-REAL_PYTHON = ("scripts.evaluation.", "scripts.training.train")
+# Beside what they run, these are told which Python this is, for the sandbox: the real one.
+REAL_PYTHON = ("scripts.evaluation.",)
 
 
 @cache

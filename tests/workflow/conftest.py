@@ -16,12 +16,14 @@ import psutil
 import pytest
 import yaml
 
+from scripts.experiment.layout import architecture_file
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.members import Limits
 from tests import forked
 from tests.workflow.slurm import Slurm, missing
 
 ROOT = Path(__file__).parents[2]
+ARCHITECTURES = architecture_file("").parent
 DATA = "results/corpus/deduplicate/manifest.json"
 # packages of the standard library: real code, and there on every machine
 PACKAGES = {
@@ -196,6 +198,10 @@ def checkout(root: Path) -> Clone:
             copy = root / compiled.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(compiled, copy)
+    tried = ROOT / ARCHITECTURES  # the trials of kernels, each once for all clones
+    tried.mkdir(parents=True, exist_ok=True)
+    (root / ARCHITECTURES).parent.mkdir(parents=True, exist_ok=True)
+    (root / ARCHITECTURES).symlink_to(tried)
     return Clone(root)
 
 

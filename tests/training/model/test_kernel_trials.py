@@ -1,10 +1,13 @@
 """What an architecture can be trained with, found on a small copy of it: attention kernels, adapters with dropout."""
 
+import sys
+
 import pytest
 from transformers import AutoConfig
 
 from scripts.common.errors import UserError
 from scripts.training.model.kernels import architecture, stage_attention
+from tests import forked
 from tests.training.conftest import stage
 
 pytestmark = pytest.mark.slow
@@ -14,6 +17,7 @@ pytestmark = pytest.mark.slow
 def tried(tmp_path, monkeypatch):
     """The outcome of the trials of a model type with transformers' default sizes."""
     monkeypatch.setattr("scripts.training.model.kernels.architecture_file", lambda name: tmp_path / name)
+    monkeypatch.setattr(sys, "executable", forked.python())
 
     def of(model_type: str):
         AutoConfig.for_model(model_type).save_pretrained(tmp_path / model_type)
