@@ -58,6 +58,10 @@ def pytest_configure(config):
     leftovers.watch()
     if config.option.quick:
         quick.block_torch()
+    if config.option.rest and not hasattr(config, "workerinput") and not config.option.collectonly:
+        from tests import forked  # its processes have the mark of what may be left running
+
+        os.environ[forked.SHARED] = str(forked.folder())  # its imports take 20 s: one process for all workers
     if config.option.matrix and not hasattr(config, "workerinput"):
         config.pluginmanager.register(matrix.Matrix(config.option.matrix))
     if config.option.minutes and not hasattr(config, "workerinput"):

@@ -34,6 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test changes it
+SHARED = "STAGECRAFT_FORKED"  # the variable with the folder that pytest has made for its workers
 # What the programs import, some of it only while they run. No pygit2: it reads HOME, which tests set.
 IMPORTED = [
     "scripts.training.train",
@@ -59,7 +60,10 @@ REAL_PYTHON = ("scripts.evaluation.",)
 
 @cache
 def folder() -> Path:
-    """The folder of the process that is forked: its socket and `bin/`. It ends with this process."""
+    """The folder of the process that is forked: its socket and `bin/`. It ends with this process, or with the pytest
+    whose worker this is."""
+    if SHARED in ENVIRONMENT:
+        return Path(ENVIRONMENT[SHARED])
     directory = Path(tempfile.mkdtemp(prefix="forked-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     ours, theirs = socket.socketpair()
