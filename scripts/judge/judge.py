@@ -77,7 +77,9 @@ class PythonJudge:
 
     def verdict(self, tests: Program, program: Program | None) -> Verdict:
         """The verdict of the tests' process. `program`: the other process; None if there is none."""
-        programs = [tests] if program is None else [tests, program]
+        programs = [tests]
+        if program is not None:
+            programs.append(program)
 
         def program_gone() -> bool:
             return bytes(tests.stdout).startswith(b"('gone'")
@@ -91,11 +93,10 @@ class PythonJudge:
         verdict = exceeded(programs)
         if verdict:
             return verdict
-        written = message(program) if program is not None else ""
+        written = code = ""
+        if program is not None:
+            written, code = message(program), f", exit code {program.code}"
         if program_gone() and (program is None or program.code is not None):
-            code = ""
-            if program is not None:
-                code = f", exit code {program.code}"
             return Verdict("exception", f"the program ended{code}: {written}"[:DETAIL])
         try:
             outcome, detail = ast.literal_eval(tests.stdout.decode())

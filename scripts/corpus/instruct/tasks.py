@@ -57,7 +57,10 @@ def type_kinds(types: list[Type]) -> list[str]:
 
 def names_zh(names: list[str]) -> str:
     """`a`、`b` 等"""
-    return "、".join(in_backticks(names)) + (" 等" if len(names) > LISTED else "")
+    listed = "、".join(in_backticks(names))
+    if len(names) > LISTED:
+        listed += " 等"
+    return listed
 
 
 def names_en(names: list[str]) -> str:
@@ -84,10 +87,14 @@ def answer_zh(facts: Facts, language: str) -> str:
     if any(item.methods for item in facts.types):
         defined.append("方法")
     listed = "和".join(filter(None, ["、".join(defined[:-1]), *defined[-1:]]))
-    opening = [f"这段 {title} 代码定义了{listed}。"] if defined else []
+    opening = ""
+    if defined:
+        opening = f"这段 {title} 代码定义了{listed}。"
+    elif facts.sentence:
+        opening = f"这段 {title} "
     if facts.sentence:
-        opening.append(f"{'' if opening else f'这段 {title} '}源码中的说明写道：“{facts.sentence}”")
-    paragraphs = ["".join(opening)]
+        opening += f"源码中的说明写道：“{facts.sentence}”"
+    paragraphs = [opening]
     lines = []
     for item in facts.types[:LISTED]:
         has = f"：包含方法 {names_zh(item.methods)}" if item.methods else ""
@@ -216,7 +223,10 @@ def says_more(function: Function) -> bool:
     """Whether a function's documentation says more than its signature: `Calls a tool by name.` of `call_tool(name)`
     does not, and what begins with a parameter or a warning does not say what the function does."""
     own_name = re.match(rf"\W*{re.escape(function.name)}\b", function.documentation)  # as Go's documentation begins
-    if ASIDE.match(function.documentation[own_name.end() if own_name else 0 :]):
+    sentence = function.documentation
+    if own_name:
+        sentence = sentence[own_name.end() :]
+    if ASIDE.match(sentence):
         return False
     signature = f"{function.name} {function.holder or ''} {SIGNATURE.match(function.source)[0]}"
     parts = WORD.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", signature).lower())
@@ -270,7 +280,9 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     # a list of names is no answer to what a file does
     if "analysis" in settings.tasks and facts.sentence and is_complete(facts.sentence):
         turns = messages(text, facts, language, settings.language, settings.system)
-        made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
+        made.append({"name": "", "messages": turns})
+        if len(settings.tasks) > 1:
+            made[0]["task"] = "analysis"
     weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in REQUESTS}
     if settings.tasks.keys() - {"analysis"}:
         functions = functions_from(captures, text, path, language)
@@ -289,4 +301,6 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         task = task_of(possible, fraction(seed, "task", place, place_in_file))
         turns = function_chat(task, function, language, settings)
         made.append({"name": place_in_file, "task": task, "messages": turns})
-    return iter(made) if made else "no_facts"
+    if made:
+        return iter(made)
+    return "no_facts"

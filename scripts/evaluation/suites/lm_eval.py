@@ -98,9 +98,13 @@ def check_data(name: str, task: "Task", folder: Path | None) -> None:
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
     if isinstance(data, str):
         data = [data]
+    elif isinstance(data, dict):
+        data = data.values()
     files = []
-    for of_split in data.values() if isinstance(data, dict) else data:
-        files += [of_split] if isinstance(of_split, str) else of_split
+    for of_split in data:
+        if isinstance(of_split, str):
+            of_split = [of_split]
+        files += of_split
     for file in [*files, task.config.dataset_path or ""]:
         if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):
             raise UserError(
@@ -203,9 +207,12 @@ def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> di
         raise UserError(f"{KEY}: {entry}: {metric} of item {sample['doc_id']} of {task} is {value!r}, not from 0 to 1")
     target, requests = sample["target"], sample["arguments"]
     choice = isinstance(target, int) and 0 <= target < len(requests) > 1
+    name = str(sample["doc_id"])
+    if group:
+        name = f"{task}/{name}"
     return {
         "dataset": entry,
-        "id": f"{task}/{sample['doc_id']}" if group else str(sample["doc_id"]),
+        "id": name,
         "language": task,
         "prompt": str(requests[0][0]),
         "reference": str(requests[target][1] if choice else target),

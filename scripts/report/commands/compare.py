@@ -125,9 +125,11 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
         )
     measured = [row for row in rows if row["p"] is not None]
     corrected = iter(holm([row["p"] for row in measured]))
-    return [row | {"holm": None if row["p"] is None else next(corrected)} for row in rows], list(
-        dict.fromkeys(excluded)
-    )
+    for row in rows:
+        row["holm"] = None
+        if row["p"] is not None:
+            row["holm"] = next(corrected)
+    return rows, list(dict.fromkeys(excluded))
 
 
 def title(row: dict) -> str:
@@ -155,7 +157,9 @@ def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
     cells = []
     for row in rows:
         changes = [sum(value > 0 for value in row["items"].values()), sum(value < 0 for value in row["items"].values())]
-        p = ("", "") if row["p"] is None else (number(row["p"]), number(row["holm"]))
+        p = ("", "")
+        if row["p"] is not None:
+            p = (number(row["p"]), number(row["holm"]))
         if row["value"] is None:
             measured = ["not measured" if row[side] is None else number(row[side]) for side in ("A", "B")]
             cells.append((title(row), f"{row['documents']:,}", *measured, "", "", row["direction"], "", "", "", ""))

@@ -22,14 +22,20 @@ def push_files(folder: Path, names: list[str], repository: str) -> str:
         UserError: the name is none, nobody is logged in, or the hub refuses.
     """
     import httpx2
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+    from huggingface_hub import HfApi, errors
 
     hub, message = HfApi(), f"Release {folder.name} by stagecraft"
     try:
         made = hub.create_repo(repository, private=True, exist_ok=True)
         hub.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=names, commit_message=message)
-    except (HFValidationError, LocalTokenNotFoundError, HfHubHTTPError, httpx2.HTTPError) as error:
+    except errors.OfflineModeIsEnabled as error:
+        raise UserError(f"--push {repository}: not pushed: HF_HUB_OFFLINE is set; unset it to push") from error
+    except (
+        errors.HFValidationError,
+        errors.LocalTokenNotFoundError,
+        errors.HfHubHTTPError,
+        httpx2.HTTPError,
+    ) as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(f"--push {repository}: not pushed: {first}; `hf auth login` says who you are") from error
     return str(made)

@@ -86,17 +86,28 @@ class Peak(NamedTuple):
     phase: str
 
 
+# What the two norms of a layer keep, in bytes per value of the hidden states (input, normalized input, output), by what
+# is trained and the bytes of a value that is computed: run eagerly, and compiled.
+NORMS = {
+    ("adapters", 2): (8, 4),
+    ("adapters", 4): (4, 8),
+    ("autocast weights", 2): (28, 12),
+    ("weights", 2): (16, 8),
+    ("weights", 4): (24, 20),
+}
+
+
 def norm_bytes(spec: Pass) -> int:
-    """Bytes per value of the hidden states that the two norms of a layer keep: input, normalized input, output."""
+    """Bytes per value of the hidden states that the two norms of a layer keep."""
+    trained = "weights"
     if spec.lora:
-        if spec.compiled:
-            return 2 * spec.computed
-        return 8 if spec.computed == 2 else 4
-    if spec.mixed:
-        return 12 if spec.compiled else 28
-    if spec.computed == 2:
-        return 8 if spec.compiled else 16
-    return 20 if spec.compiled else 24
+        trained = "adapters"
+    elif spec.mixed:
+        trained = "autocast weights"
+    eager, compiled = NORMS[trained, spec.computed]
+    if spec.compiled:
+        return compiled
+    return eager
 
 
 def adapter_inputs(spec: Pass) -> list[tuple[str, int]]:
@@ -155,18 +166,24 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     if spec.lora:
         widest = max(width for _, width in adapter_inputs(spec))
     adapted = (8 if spec.lora and spec.lora.dropout else 4) * widest
-    forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted) if not whole else 0
-    backward = tokens * (value * shape.intermediate_size * (1 if spec.lora else 2) + adapted)
-    head_gradient = 0
+    forward = 0
+    if not whole:
+        forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted)
+    head_gradient = summed = 0
+    inner_gradients = 1
     if not spec.lora:
         head_gradient = vocabulary * hidden * spec.wide
-    tied = head_gradient if shape.tie_word_embeddings else 0
+        summed = 4 * vocabulary * hidden  # the head's gradient over the chunks of the loss
+        inner_gradients = 2
+    backward = tokens * (value * shape.intermediate_size * inner_gradients + adapted)
+    tied = 0
+    if shape.tie_word_embeddings:
+        tied = head_gradient
     peaks = [Peak(kept + forward + layers * copied_layer, 0, "forward")]
     norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
     copies = whole * copied_layer  # kept for the backward pass
     if spec.chunked:
         selected = norm + 2 * tokens * hidden * spec.wide  # tokens with a target, and their gradient
-        summed = 4 * vocabulary * hidden if not spec.lora else 0
         made = kept + layers * copied_layer + selected + summed
         peaks.append(Peak(made + logits, logits, "loss"))
         peaks.append(Peak(kept + copies + selected + head_gradient, 0, "head"))

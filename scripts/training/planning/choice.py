@@ -72,7 +72,9 @@ def shardings(settings: Stage, machine: Machine) -> list[tuple[str, bool]]:
     """
     if settings.quantize != "none" or not OPTIMIZERS[settings.optimizer].divides:
         return [("none", False)]
-    ways = [(mode, False) for mode in SHARDINGS] if total_ranks(machine) > 1 else [("none", False)]
+    ways = [("none", False)]
+    if total_ranks(machine) > 1:
+        ways = [(mode, False) for mode in SHARDINGS]
     if machine.gpus:
         ways += [(mode, True) for mode in OFFLOADABLE]
     return ways
@@ -83,7 +85,9 @@ def machines(settings: Stage, machine: Machine) -> list[Machine]:
     ways = [(machine.sharding, machine.offload)]
     if machine.sharding == "auto":
         ways = [way for way in shardings(settings, machine) if way[1] or not machine.offload]
-    rows = MICRO_BATCHES if machine.micro_batch_size == "auto" else (machine.micro_batch_size,)
+    rows = (machine.micro_batch_size,)
+    if machine.micro_batch_size == "auto":
+        rows = MICRO_BATCHES
     made = []
     for sharding, offload in ways:
         for micro in rows:
@@ -106,7 +110,9 @@ def fewest_recomputed(name: str, settings: Stage, shape: Shape, machine: Machine
 
     if machine.sharding == "fsdp2":  # which recomputes all or none
         none = way(0)
-        return none if none.fits(spare) else way(layers)
+        if none.fits(spare):
+            return none
+        return way(layers)
     low, high = 0, layers  # the more layers, the less memory
     while low < high:
         middle = (low + high) // 2
@@ -180,7 +186,9 @@ def alternatives(name: str, closest: Option, shape: Shape) -> list[Change]:
             if way.missing() <= 0:
                 fitting.append(Change(", ".join(filter(None, texts)), way))
         fitting.sort(key=slowness_and_changes)
-        changes += fitting[:1] if stage_text else fitting
+        if stage_text:
+            fitting = fitting[:1]
+        changes += fitting
     return sorted(changes, key=slowness_and_changes)
 
 
@@ -195,7 +203,9 @@ def hours_text(way: Option, tokens: int | None) -> str:
         key = "gpu_tflops" if way.machine.gpus else "cpu_tflops"
         return f"hours unknown without `{key}` in the machine file"
     hours = (tokens or 1e8) / way.speed.tokens_per_second / 3600
-    return f"{hours:.1f} h" + ("" if tokens else " per 100 million tokens")
+    if tokens:
+        return f"{hours:.1f} h"
+    return f"{hours:.1f} h per 100 million tokens"
 
 
 def processes_text(machine: Machine) -> str:

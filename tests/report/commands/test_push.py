@@ -58,6 +58,7 @@ def hub(monkeypatch):
         server.created, server.files = [], {}
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(constants, "ENDPOINT", server.address)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setenv("HF_TOKEN", "right")
         yield server
         server.shutdown()
@@ -87,5 +88,7 @@ def test_what_the_hub_refuses_is_one_line(hub, folder, monkeypatch):
 
 def test_a_hub_that_cannot_be_reached_is_one_line(folder, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(UserError, match=r"^--push team/model: not pushed: "):
-        push_files(folder, NAMES, "team/model")
+    for offline, line in ((True, "HF_HUB_OFFLINE is set; unset it to push$"), (False, r".*refused")):
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+        with pytest.raises(UserError, match=f"^--push team/model: not pushed: {line}"):
+            push_files(folder, NAMES, "team/model")
