@@ -202,7 +202,7 @@ def trained(name: str) -> Tokenizer:
         tokenizer.decoder = kind.decoder
     # a metaspace vocabulary without splits would learn whole files; in lines it learns words and indentation
     lines = [line for text in texts() for line in text.splitlines(keepends=True)]
-    tokenizer.train_from_iterator(lines[:6000], kind.trainer)
+    tokenizer.train_from_iterator(lines[:2000], kind.trainer)
     description = json.loads(tokenizer.to_str())
     description["added_tokens"] = [token for token in description["added_tokens"] if token["content"] not in BYTES]
     if name == "unigram-bytes":

@@ -97,7 +97,7 @@ def read_once(reader: "GGUFReader") -> Iterator[None]:
     import gguf
 
     tables = cache(gguf.get_tensor_name_map)
-    with patch("gguf.GGUFReader", lambda path: reader), patch("gguf.get_tensor_name_map", tables):
+    with patch("gguf.GGUFReader", lambda path, *mode: reader), patch("gguf.get_tensor_name_map", tables):
         yield
 
 

@@ -78,11 +78,17 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [GGMLQuantizationType.F32, GGMLQuantizationType.Q8_0])
-def test_weights_and_ids_are_those_that_the_file_was_written_from(tokenizer, tmp_path, kind):
+def test_weights_and_ids_are_those_that_the_file_was_written_from(tokenizer, tmp_path, kind, monkeypatch):
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = write_gguf(tmp_path / "m.gguf", tokenizer, kind)
+    model, read_header, headers = write_gguf(tmp_path / "m.gguf", tokenizer, kind), gguf.GGUFReader.__init__, []
+
+    def counted(self, path, *mode):
+        headers.append(path)
+        read_header(self, path, *mode)
+
+    monkeypatch.setattr(gguf.GGUFReader, "__init__", counted)
     base(Base.parse({"model": str(tmp_path / "m.gguf")}, "t"), 0, None, tmp_path / "base")
     read = AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.float32).state_dict()
     for name, tensor in model.state_dict().items():
@@ -93,6 +99,7 @@ def test_weights_and_ids_are_those_that_the_file_was_written_from(tokenizer, tmp
         assert np.array_equal(read[name].numpy(), expected), name
     facts = json.loads((tmp_path / "base/gguf.json").read_text())
     assert facts["weights"] == kind.name
+    assert len(headers) == 2, "the header is read once for config and tokenizer, and once for the weights"
     texts = ["def f12(x):\n    return x + 34\n", "你好 naïve\t\r\n", "<|im_end|>"]
     before, after = AutoTokenizer.from_pretrained(tokenizer), AutoTokenizer.from_pretrained(tmp_path / "base")
     assert [after(text)["input_ids"] for text in texts[1:]] == [before(text)["input_ids"] for text in texts[1:]]
