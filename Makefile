@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help eval quick test soak gpu faults smoke env lock audit lint format docs bench clean
 .DEFAULT_GOAL := eval
@@ -12,8 +13,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
 known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)" >&2; exit 1; }
 PROFILES = $(sort $(filter-out default,$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml))))
-# three files of tests at a time on any machine, as they wait a lot
-WORKERS = --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# as many files of tests at a time as there are cores, up to four: ranks that wait for each other use up what one more gains
+WORKERS = --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
 
 help: ## print the targets
@@ -63,24 +64,25 @@ INSTALLED := .venv/installed-$(shell { cat requirements.lock; grep 'torch == ' p
 env: $(INSTALLED) $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
 
 # Both are started by the environment's Python, wherever it lies, with texts in UTF-8 whatever the user's locale is;
-# `snakemake` looks at the experiment files first.
+# `snakemake` looks at the experiment files first. What is imported is compiled once, as `env` compiles nothing.
 $(BIN)/stagecraft: envs/launcher.py envs/checked_snakemake.py $(INSTALLED)
 	@cp envs/launcher.py .venv/stagecraft.py
 	@cp envs/checked_snakemake.py .venv/
 	@for pair in stagecraft:stagecraft snakemake:checked_snakemake; do \
-	    printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexport PYTHONUTF8=1\nexec "$$here/python" "$$here/../%s.py" "$$@"\n' \
+	    printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexport PYTHONUTF8=1\nunset PYTHONDONTWRITEBYTECODE\nexec "$$here/python" "$$here/../%s.py" "$$@"\n' \
 	        "$${pair#*:}" > $(BIN)/$${pair%:*}; \
 	    chmod +x $(BIN)/$${pair%:*}; \
 	done
 
 # torch is installed first, with pip and without a hash, so that pip's find-links may provide a build for this machine. Every
 # other package must have the hash in the lock. --no-deps: the lock has all packages, which `uv pip check` verifies.
+# Nothing is compiled: all packages would take two cores 80 seconds, and Python compiles what is imported, once.
 $(INSTALLED):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: $(PYTHON) is too old: Python >= 3.11 is needed")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet "$$(grep -o 'torch == [0-9.]*' pyproject.toml)"
+	$(BIN)/python -m pip install --quiet --no-compile "$$(grep -o 'torch == [0-9.]*' pyproject.toml)"
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.lock)
-	$(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
+	$(BIN)/uv pip install --quiet --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	rm -f .venv/installed-*
 	touch $@

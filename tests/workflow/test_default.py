@@ -78,6 +78,7 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(run):
     assert "dequantized to float32" in page and "own + retrieval" in page
 
 
+@pytest.mark.soak
 def test_a_colleague_who_clones_and_pulls_the_published_default_has_nothing_to_do(run, tmp_path):
     clone, _ = run
     dvc = [forked.python(), "-m", "dvc"]

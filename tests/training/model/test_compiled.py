@@ -79,7 +79,7 @@ def losses(compiled: bool, lora: bool, recomputed: int) -> tuple[list[float], li
     return seen, [name for name, _ in model.named_parameters()]
 
 
-@pytest.mark.parametrize(("lora", "recomputed"), [(False, 2), (True, 0)])
+@pytest.mark.parametrize(("lora", "recomputed"), often([(False, 2)], [(True, 0)]))
 def test_compiled_layers_and_loss_train_the_same_model(monkeypatch, lora, recomputed):
     """In float32 on the CPU; weights keep their names, so that checkpoints are the same files."""
     # torch's C++ builder imports setuptools, which refuses where another test has imported distutils before
@@ -93,7 +93,8 @@ def test_compiled_layers_and_loss_train_the_same_model(monkeypatch, lora, recomp
     assert plain[2] < plain[0] - 0.01
 
 
-@pytest.mark.parametrize("sharding", often(["zero2"], ["none", "fsdp2"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("sharding", ["zero2", "none", "fsdp2"])
 def test_a_compiled_stage_on_two_ranks_has_the_losses_of_one_that_is_not(origin, shards, tmp_path, sharding):
     seen = []
     for compiled in (False, True):
