@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
 known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)" >&2; exit 1; }
 PROFILES = $(sort $(filter-out default,$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml))))
-# as many files of tests at a time as there are cores, up to four: ranks that wait for each other use up what one more gains
+# as many files of tests at a time as there are cores, up to four: with one more, tests of several ranks take longer
 WORKERS = --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
 

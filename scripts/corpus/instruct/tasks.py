@@ -280,9 +280,10 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     # a list of names is no answer to what a file does
     if "analysis" in settings.tasks and facts.sentence and is_complete(facts.sentence):
         turns = messages(text, facts, language, settings.language, settings.system)
-        made.append({"name": "", "messages": turns})
+        whole = {"name": "", "messages": turns}
         if len(settings.tasks) > 1:
-            made[0]["task"] = "analysis"
+            whole["task"] = "analysis"
+        made.append(whole)
     weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in REQUESTS}
     if settings.tasks.keys() - {"analysis"}:
         functions = functions_from(captures, text, path, language)

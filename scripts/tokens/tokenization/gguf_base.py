@@ -92,8 +92,9 @@ def opened(path: Path) -> "GGUFReader":
 
 @contextmanager
 def read_once(reader: "GGUFReader") -> Iterator[None]:
-    """Give transformers a file that is read already: it reads the header anew for config, tokenizer and weights, and
-    for each of the model's modules it makes the table of all tensors' names anew."""
+    """While this lasts, transformers takes `reader` where it would open the file again, and the table of tensors' names
+    is made once. By itself it opens the file for each of config, tokenizer and weights, and makes the table for each
+    module of the model, which takes longer than reading its weights."""
     import gguf
 
     tables = cache(gguf.get_tensor_name_map)

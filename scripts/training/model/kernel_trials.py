@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch.nn.attention.flex_attention import create_mask
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.utils import logging as transformers_logging
@@ -160,13 +161,18 @@ TOLERANCE = 1e-2  # of the spread of the logits; rounding in float32 is below 1e
 VARLEN_SIZE = 256  # the largest head of varlen
 FLEX_SIZE = 16  # the smallest of flex attention
 LEAK = "documents packed into one row leak into each other"
-# what transformers may give to an attention function beyond query, key, value, mask, scale and offsets
-ARGUMENTS = {"position_bias", "s_aux", "sliding_window", "softcap"}
+# what attention may be given beyond query, key, value and mask, by the kernels that know most; a mask says the window
+ARGUMENTS = {
+    name
+    for kernel in (flash_attention_forward, flex_attention_forward)
+    for name, parameter in inspect.signature(kernel).parameters.items()
+    if parameter.default is None
+} - {"cache", "is_causal", "scaling"}
 
 
 def exact(query, key, value, allowed, scale, softcap=None, s_aux=None) -> torch.Tensor:
-    """Attention written out. `query`, `key`, `value`: [..., heads, length, size],
-    with equally many heads; `allowed`: bool [..., length, length]."""
+    """Attention written out. `query`, `key`, `value`: [..., heads, length, size], with equally many heads; `allowed`:
+    bool [..., length, length]."""
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)

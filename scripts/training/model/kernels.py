@@ -96,7 +96,7 @@ def architecture(folder: Path) -> Architecture:
 
 
 VARLEN, FLEX, SDPA, EAGER = "varlen", "flex_attention", "sdpa", "eager"
-ASSUMED_CAPABILITY = (8, 0)  # of GPUs that are on another host
+FLASH_CAPABILITY = (8, 0)  # the least that runs varlen; assumed of GPUs that are on another host
 # A loss in chunks reads the head's weight outside of the head's own forward pass, where it must not be sharded.
 UNSHARDED_WEIGHTS = ("none", "zero2")
 # Tokens whose logits exist at a time, where the loss is computed in chunks. A compiled loss holds logits and gradient
@@ -122,7 +122,7 @@ def possible_attention(capability: tuple[int, int] | None, precision: str) -> li
         reason = "no GPU"
     elif precision == "fp32":
         reason = "precision fp32; the flash kernel computes in bf16"
-    elif capability < (8, 0):
+    elif capability < FLASH_CAPABILITY:
         reason = f"the GPU's compute capability is {capability[0]}.{capability[1]}; the flash kernel needs 8.0"
     else:
         return [Choice(VARLEN), Choice(FLEX), Choice(SDPA), Choice(EAGER)]
@@ -190,7 +190,7 @@ def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machin
     known = architecture(folder)
     capability = None
     if machine.gpus:
-        capability = least_capability() or ASSUMED_CAPABILITY
+        capability = least_capability() or FLASH_CAPABILITY
     for name, stage in stages.items():
         stage_attention(known, name, stage, capability)
     return known
@@ -242,7 +242,7 @@ def kernels_line(machine: Machine, stages: Iterable[Stage], architecture: Archit
         wrong = {}
         if architecture:
             wrong = architecture.wrong_kernels(stage)
-        choices[stage.precision] = choose_attention(here or ASSUMED_CAPABILITY, stage.precision, wrong)
+        choices[stage.precision] = choose_attention(here or FLASH_CAPABILITY, stage.precision, wrong)
     parts = []
     for precision, choice in choices.items():
         parts.append(f"attention {choice}")

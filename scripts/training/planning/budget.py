@@ -21,8 +21,8 @@ from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Lora, Stage
 from scripts.training.model.kernels import (
-    ASSUMED_CAPABILITY,
     CHUNK,
+    FLASH_CAPABILITY,
     UNSHARDED_WEIGHTS,
     VARLEN,
     choose_attention,
@@ -229,7 +229,7 @@ def stage_passes(
     """The training pass and the validation pass of a stage."""
     half = settings.precision == "bf16"
     zero, gathered = machine.sharding.startswith("zero"), machine.sharding == "fsdp2"
-    capability = ASSUMED_CAPABILITY if machine.gpus else None
+    capability = FLASH_CAPABILITY if machine.gpus else None
     training = Pass(
         shape=shape,
         sequence_length=settings.sequence_length,

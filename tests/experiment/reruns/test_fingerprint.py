@@ -211,7 +211,7 @@ def test_only_code_that_the_rule_reaches_changes_its_fingerprint(project, change
 def test_an_edit_of_a_language_reruns_what_uses_that_part_of_it(tmp_path, monkeypatch):
     shutil.copytree(fingerprint.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    rules = ("corpus.filter", "corpus.compose", "evaluation.completion_tasks", "tokens.pack")
+    rules = ("corpus.filter", "corpus.compose", "evaluation.completion_tasks", "tokens.pack", "training.train")
 
     def fingerprints():
         forget()
