@@ -41,7 +41,7 @@ rule page:
         deduplicated=PATHS.deduplicated / MANIFEST if SOURCES else [],
         splits=PATHS.split / MANIFEST if SOURCES else [],
         cards=PATHS.cards / "cards.json",  # to which the page has a link
-        template="scripts/report/templates/page.html.j2",
+        template="scripts/report/content/page.html.j2",
     output:
         page=report(PATHS.page, caption="captions/page.rst", category="Evaluation"),
         scores=PATHS.scores,

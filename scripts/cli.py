@@ -99,7 +99,7 @@ def judge(
         packages: The Python environment whose packages programs and tests may import.
         ignore: Fields of the benchmark that hold no tests.
     """
-    from scripts.evaluation.commands.judge_generations import judge_file
+    from scripts.evaluation.benchmarks.judge_generations import judge_file
     from scripts.experiment.settings.suites import Benchmark
     from scripts.judge.judge import Judge
     from scripts.judge.sandbox import probe

@@ -25,8 +25,7 @@ from scripts.common.cli import run
 from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
-from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, representatives, sequence_set
-from scripts.corpus.similarity.signed_documents import (
+from scripts.corpus.signatures import (
     BANDS,
     check_signed,
     documents_of,
@@ -35,6 +34,7 @@ from scripts.corpus.similarity.signed_documents import (
     rows_in_order,
     signed_sources,
 )
+from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, representatives, sequence_set
 
 
 def buckets_of(band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

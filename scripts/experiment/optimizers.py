@@ -69,7 +69,7 @@ OPTIMIZERS = {
         step_bytes=5 * 2,  # the orthogonalization, in bf16
         clips=False,
         adapters=False,
-        module="scripts.training.optimization.muon",
+        module="scripts.training.engine.muon",
     ),
 }
 

@@ -1,5 +1,5 @@
-"""What the project knows about programming languages: a file for each, a row of `without_grammar.py`,
-or Pygments' table, which `others.py` reads.
+"""What the project knows about programming languages: a file for each, a row of `others.py`, or Pygments'
+table, which that module reads.
 
     languages()["cpp"].title        # "C++"
     syntax("kotlin")                # UserError, one line: Kotlin is a row, it has no grammar here

@@ -1,8 +1,11 @@
-"""All other languages and formats that Pygments knows, with the names of their files: they need no grammar.
+"""Languages without a grammar: a row each, and all other languages and formats that Pygments knows.
 
-ROWS["cuda"].extensions           # (".cu", ".cuh")
-FILES["Makefile"]                 # "make"; FILES[".pyw"] is "python", which has a file of its own
-CLAIMS[".m"]                      # ["matlab", "objective-c", ...], of which FILES has the most frequent
+    ROWS["cuda"].extensions           # (".cu", ".cuh")
+    FILES["Makefile"]                 # "make"; FILES[".pyw"] is "python", which has a file of its own
+    CLAIMS[".m"]                      # ["matlab", "objective-c", ...], of which FILES has the most frequent
+
+Their files can be filtered, split, packed and scored by perplexity. Chats and completion tasks need a grammar, and so a
+file of the language's own.
 """
 
 import re
@@ -11,7 +14,30 @@ from pygments.lexers import LEXERS
 
 from scripts.common.discovery import constants_in
 from scripts.languages import Language
-from scripts.languages.without_grammar import ROWS as WITHOUT_GRAMMAR
+
+WITHOUT_GRAMMAR = {
+    "astro": Language("Astro", (".astro",), "//"),
+    "csharp": Language("C#", (".cs",), "//", aliases=("cs",)),
+    "dart": Language("Dart", (".dart",), "//"),
+    "glsl": Language("GLSL", (".glsl", ".vert", ".frag", ".geom", ".comp", ".vs"), "//"),
+    "haskell": Language("Haskell", (".hs",), "--", aliases=("hs",)),
+    "javascript": Language("JavaScript", (".js", ".jsx", ".mjs", ".cjs"), "//", aliases=("js",)),
+    "jupyter": Language("Jupyter notebook", (".ipynb",), "#", aliases=("notebook",)),
+    "julia": Language("Julia", (".jl",), "#", aliases=("jl",)),
+    "kotlin": Language("Kotlin", (".kt", ".kts"), "//", aliases=("kt",)),
+    "lua": Language("Lua", (".lua",), "--"),
+    "perl": Language("Perl", (".pl", ".pm"), "#", aliases=("pl",)),
+    "php": Language("PHP", (".php",), "//"),
+    "r": Language("R", (".r", ".R"), "#"),
+    "ruby": Language("Ruby", (".rb",), "#", aliases=("rb",)),
+    "scala": Language("Scala", (".scala", ".sc"), "//"),
+    "shell": Language("Bash", (".sh", ".bash"), "#", aliases=("sh",)),
+    "sql": Language("SQL", (".sql",), "--"),
+    "svelte": Language("Svelte", (".svelte",), "//"),
+    "swift": Language("Swift", (".swift",), "//"),
+    "typescript": Language("TypeScript", (".ts", ".tsx", ".mts", ".cts"), "//", aliases=("ts",)),
+}
+
 
 # where the files of several languages end alike
 PREFERRED = {".S": "GAS", ".asm": "NASM", ".bas": "VB.net", ".fs": "F#", ".gd": "GDScript", ".m": "Objective-C",
@@ -65,4 +91,5 @@ def others() -> tuple[dict[str, Language], dict[str, str], dict[str, list[str]]]
     return rows, files, claims
 
 
-ROWS, FILES, CLAIMS = others()
+OF_PYGMENTS, FILES, CLAIMS = others()
+ROWS = WITHOUT_GRAMMAR | OF_PYGMENTS

@@ -6,7 +6,8 @@
 
 Known are SPDX tags, and the names and texts of the licences that most code has. What names another one, or adds a
 condition, is `LicenseRef-other`, and so is whatever else speaks of a licence. Several licences are joined by AND unless
-the text offers a choice. Nothing is assumed that the text does not say, such as "or later".
+the text offers a choice. Nothing is assumed that the text does not say, such as "or later". Of code the header is read:
+the comments before it, in any language, as the marks that begin a line tell them.
 """
 
 import re
@@ -17,7 +18,52 @@ import re2
 from license_expression import ExpressionError
 
 from scripts.licences.expressions import LICENSING
-from scripts.licences.header import header_of
+
+# marks that begin a comment line in some language, and the directives of C and C# that begin with one of them
+LINE = re.compile(
+    r"[ \t]*(?!#[ \t]*(?:if|ifdef|ifndef|elif|else|endif|define|undef|include|import|pragma|error|region|nullable)\b)"
+    r"(//+[!/]*|#+[!:|]*|--+\[*|;+|%+|!+|\\\*|REM\b|dnl\b|\.\.(?=\s)|\"(?=[ \t])|'(?=[ \t]))(.*)",
+    re.IGNORECASE,
+)
+OPENING = re.compile(r"[ \t]*(/\*+!?|<!--+|\(\*|\{-|<#|#\||#=|--\[=*\[|=begin\b|=pod\b|[rRuU]{0,2}(?:\"\"\"|\'\'\'))")
+CLOSING = {"/*": "*/", "<!": "-->", "(*": "*)", "{-": "-}", "<#": "#>", "#|": "|#", "#=": "=#", "--": "]", "=b": "=end",
+           "=p": "=cut", '""': '"""', "''": "'''"}  # fmt: skip
+# lines of code that may stand before or within a header
+PREAMBLE = re.compile(
+    r"\s*$|\s*(?:<[?!%/\w]|#|[\"']use |@charset|__\w+__\s*="
+    r"|(?:package|module|import|from|using|namespace|library)\b)"
+)
+DECLARED = re.compile(r"\s*__licen[sc]e__\s*(?::\s*str\s*)?=\s*[rbu]?[\"']+([^\"'\n]+)")
+MARKS = re.compile(r"^[ \t]*(?:\*+(?!/)|#+|//+|\|)?[ \t]?", re.MULTILINE)  # of the lines inside a block comment
+
+
+def until(text: str, mark: str, start: int) -> int:
+    """Where a mark stands next, or the end of the text."""
+    place = text.find(mark, start)
+    return place if place >= 0 else len(text)
+
+
+def header_of(text: str) -> str:
+    """The comments before a text's code, without their marks; `__license__ = "..."` as a line `License: ...`."""
+    found, at = [], 0
+    while at < len(text):
+        end = until(text, "\n", at)
+        opening = OPENING.match(text, at, end)
+        if opening:
+            closing = until(text, CLOSING[opening[1].lstrip("rRuU")[:2]], opening.end())
+            found.append(MARKS.sub("", text[opening.end() : closing]))
+            end = until(text, "\n", closing)
+        elif comment := LINE.match(text, at, end):
+            found.append(comment[2].rstrip("\r"))
+        elif licence := DECLARED.match(text, at, end):
+            found.append(f"\nLicense: {licence[1]}\n")
+        elif PREAMBLE.match(text, at, end):
+            found.append("")
+        else:
+            break
+        at = end + 1
+    return "\n".join(found)
+
 
 SPDX = re.compile(
     r"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :/-]{2,200}?)[ \t/*#;-]*(?:-->|[\"'`,]|\\n|\r|\n|$)", re.I

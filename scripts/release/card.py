@@ -17,7 +17,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, seal, sha256_file, write_json
 from scripts.experiment.model_folder import check_weights
 from scripts.experiment.reruns.provenance import SUFFIX
-from scripts.report.templates.rendering import escape
+from scripts.report.content.rendering import escape
 
 CARD, NOTICE, EVIDENCE, SUMS, CHECK = "README.md", "NOTICE", "evidence.json", "SHA256SUMS", "check.py"
 PAPERS = (CARD, NOTICE, EVIDENCE, SUMS, CHECK)

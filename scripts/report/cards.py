@@ -19,7 +19,7 @@ from scripts.common.options import command
 from scripts.common.text import code_block, text_digest
 from scripts.experiment.layout import MANIFEST, Layout, split_file
 from scripts.report.content.funnel import FunnelCounts, read_funnel
-from scripts.report.templates.rendering import escape
+from scripts.report.content.rendering import escape
 
 SAMPLES = 3
 OWN = ("chat", "text")  # kinds of dataset made from the user's own files

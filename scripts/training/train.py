@@ -37,6 +37,7 @@ from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
 from scripts.training.engine.callbacks import STOPS, AlreadyFinished, add_callbacks, stopping_summary
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
+from scripts.training.engine.muon import MuonCheck, deepspeed_for_muon, muon_factory
 from scripts.training.engine.parallel import sharding_arguments
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resume_across_code import Run, code_changes, prepare_work_folder, resume_anyway
@@ -54,7 +55,6 @@ from scripts.training.model.loading import adapter_base, count_parameters, load_
 from scripts.training.model.lora import load_with_adapters
 from scripts.training.model.nope import no_rope_parameters
 from scripts.training.monitoring.measurements import size_of
-from scripts.training.optimization.muon import MuonCheck, deepspeed_for_muon, muon_factory
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.plan_stage import PLAN
 from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, schedule_warnings, split_rows

@@ -13,8 +13,8 @@ from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
 from scripts.corpus.instruct.facts import facts_from
 from scripts.corpus.instruct.functions import functions_of
+from scripts.corpus.instruct.grammars import grammar, parse
 from scripts.corpus.instruct.tasks import examples_of
-from scripts.corpus.syntax.grammars import grammar, parse
 from scripts.evaluation.code_tasks.answers import SIZES
 from scripts.evaluation.code_tasks.regions import regions
 from scripts.evaluation.metrics.completions import identifiers

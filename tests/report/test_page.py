@@ -51,7 +51,7 @@ class Tables(Page):
 
 
 def test_each_table_scrolls_in_a_box_of_its_own_so_that_a_phone_does_not_scroll_the_page():
-    template = (ROOT / "scripts/report/templates/page.html.j2").read_text()
+    template = (ROOT / "scripts/report/content/page.html.j2").read_text()
     tables = Tables(re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", template, flags=re.S)).around
     assert len(tables) > 10
     assert {around[-1] for around in tables} == {"div"}
@@ -59,7 +59,7 @@ def test_each_table_scrolls_in_a_box_of_its_own_so_that_a_phone_does_not_scroll_
 
 def test_each_box_of_tables_says_that_they_scroll():
     """The style shows it only where they do, in browsers that can tell."""
-    template = (ROOT / "scripts/report/templates/page.html.j2").read_text()
+    template = (ROOT / "scripts/report/content/page.html.j2").read_text()
     boxes = [box for box in re.split(r"<div\b", template) if "<table" in box]
     assert len(boxes) > 10 and [box[:200] for box in boxes if 'class="hint"' not in box.split("<table")[0]] == []
 

@@ -110,7 +110,7 @@ def another_plan(clone):
 
 def code_that_no_job_uses(clone):
     """A constant of Muon, a method of the trainer, a value of a class, a setting, a bound of a setting."""
-    code("scripts/training/optimization/muon.py", "MOMENTUM = 0.95", "MOMENTUM = 0.9")(clone)
+    code("scripts/training/engine/muon.py", "MOMENTUM = 0.95", "MOMENTUM = 0.9")(clone)
     unused = "    def unused(self):\n        return 1\n\n"
     sampler = "    def _get_train_sampler"
     code("scripts/training/engine/trainer.py", sampler, f"{unused}{sampler}")(clone)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from scripts.corpus.syntax.grammars import first_sentence, literal
+from scripts.corpus.instruct.grammars import first_sentence, literal
 from scripts.languages import chats
 
 KINDS = ("annotation", "interface", "record", "struct", "union", "trait", "class", "enum")

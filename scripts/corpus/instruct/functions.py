@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from scripts.corpus.instruct.facts import base_name, function_name, receiver, type_name
-from scripts.corpus.syntax.grammars import CJK, INSTRUCTION, WORD, parse, sentence, statements
+from scripts.corpus.instruct.grammars import CJK, INSTRUCTION, WORD, parse, sentence, statements
 from scripts.languages import Chat, chats, syntax
 
 MIN_LINES, MAX_LINES = 3, 60  # of a function, its documentation not counted

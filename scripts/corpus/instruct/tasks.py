@@ -16,7 +16,7 @@ from itertools import accumulate
 from scripts.common.text import code_block, enumeration, fraction_of, text_digest
 from scripts.corpus.instruct.facts import Facts, Type, facts_from
 from scripts.corpus.instruct.functions import Function, functions_from, is_informative, is_test
-from scripts.corpus.syntax.grammars import CJK, WORD, parse
+from scripts.corpus.instruct.grammars import CJK, WORD, parse
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.languages import chats, languages
 

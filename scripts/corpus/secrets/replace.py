@@ -209,7 +209,7 @@ def broken(raw: bytes, cleaned: bytes, spans: list[tuple[int, int]], document: d
     """
     if all(inert(raw, start, end) for start, end in spans):
         return False
-    from scripts.corpus.syntax.grammars import faults, parsed_as  # imports grammars, which few documents need
+    from scripts.corpus.instruct.grammars import faults, parsed_as  # imports grammars, which few documents need
     from scripts.languages import syntaxes
 
     if document["language"] not in syntaxes():

@@ -22,7 +22,7 @@ from tree_sitter import Node
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.syntax.grammars import statements, tree
+from scripts.corpus.instruct.grammars import statements, tree
 from scripts.evaluation.code_tasks.answers import Task
 from scripts.evaluation.code_tasks.places import COMMENT, left_out
 from scripts.evaluation.generation.examples import text_of

@@ -6,7 +6,7 @@ import re
 
 from rapidfuzz import fuzz
 
-from scripts.corpus.syntax.grammars import error_bytes, grammar
+from scripts.corpus.instruct.grammars import error_bytes, grammar
 from scripts.evaluation.code_tasks.regions import code_lines
 from scripts.languages import completions
 

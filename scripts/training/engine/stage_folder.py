@@ -22,13 +22,13 @@ from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.callbacks import snapshot_folder
+from scripts.training.engine.muon import full_shape, split_parameters
 from scripts.training.engine.parallel import whole_model_loading
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.lora import CONFIG, finish_adapter_folder
 from scripts.training.model.snapshots import snapshot_name
 from scripts.training.monitoring.measurements import summarize_metrics
-from scripts.training.optimization.parameters import full_shape, split_parameters
 from scripts.training.planning.resolved_stage import ResolvedStage
 from scripts.training.planning.states import checkpoint_bytes, checkpoints_at_once, saved_parameters, weight_bytes
 

@@ -10,7 +10,7 @@ import zstandard
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.heuristics.declarations import Declarations
+from scripts.corpus.heuristics.paths import Declarations
 from scripts.experiment.settings.corpus import Filter
 
 FIELD = Path(__file__).parents[4] / "shared/data/field/reuse"

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.corpus.instruct.facts import Facts, Type, facts_from
 from scripts.corpus.instruct.functions import functions_of
-from scripts.corpus.syntax.grammars import parse
+from scripts.corpus.instruct.grammars import parse
 from scripts.languages import syntaxes
 
 SOURCES = Path(__file__).parent / "sources"

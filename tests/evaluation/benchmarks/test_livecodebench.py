@@ -11,8 +11,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import formats as livecodebench
 from scripts.evaluation.benchmarks.formats import read
+from scripts.evaluation.benchmarks.judge_generations import judge_generations, read_generations
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
-from scripts.evaluation.commands.judge_generations import judge_generations, read_generations
 from scripts.judge.judge import Judge, difference
 from scripts.judge.sandbox.program import Limits
 from tests.evaluation.benchmarks.test_formats import written

@@ -251,7 +251,7 @@ def test_the_code_of_an_optimizer_counts_only_for_the_stages_that_it_trains(tmp_
     with (tmp_path / "scripts/training/model/chunked_loss.py").open("a") as file:
         file.write("UNUSED = 5\n")
     assert codes() == before
-    path = tmp_path / "scripts/training/optimization/muon.py"
+    path = tmp_path / "scripts/training/engine/muon.py"
     path.write_text(path.read_text().replace("MOMENTUM = 0.95", "MOMENTUM = 0.96"))
     after = codes()
     forget()

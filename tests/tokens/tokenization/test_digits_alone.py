@@ -1,4 +1,4 @@
-"""scripts/tokens/tokenization/digits_alone.py: the ids are the tokenizers library's, whatever stands beside a digit."""
+"""scripts/tokens/tokenization/text_engine.py: the ids are the tokenizers library's, whatever stands beside a digit."""
 
 import json
 import random
@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from scripts.tokens.tokenization.digits_alone import LAST, DigitsAlone
-from scripts.tokens.tokenization.text_engine import TextEngine
+from scripts.tokens.tokenization.text_engine import LAST, DigitsAlone, TextEngine
 from scripts.tokens.tokenization.tokenizer_files import TokenizerFiles
 
 HOSTILE = [" ", " ", "  ", "\n", "\t", "\r\n", "\u3000", "\xa0", "\x1c", "\x85", "\u2028", "\ufeff", "\x00"]

@@ -231,8 +231,8 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
+    from scripts.training.engine.muon import muon_factory
     from scripts.training.engine.stage_folder import state_bytes
-    from scripts.training.optimization.muon import muon_factory
 
     shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}
     model = Qwen2ForCausalLM(Qwen2Config(**shape))

@@ -1,4 +1,4 @@
-"""scripts/training/optimization/muon.py: its step and its groups; each parallel mode follows a single process and can
+"""scripts/training/engine/muon.py: its step and its groups; each parallel mode follows a single process and can
 be resumed."""
 
 import copy
@@ -13,8 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
-from scripts.training.optimization.muon import make_muon, muon_groups
-from scripts.training.optimization.parameters import split_parameters
+from scripts.training.engine.muon import make_muon, muon_groups, split_parameters
 from scripts.training.train import freeze_others
 from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK

@@ -1,4 +1,4 @@
-"""scripts/training/optimization/, planning/resolved_stage.py: schedules, freezing, contradictions, `auto`, and
+"""scripts/training/engine/muon.py, planning/resolved_stage.py: schedules, freezing, contradictions, `auto`, and
 resuming with them."""
 
 import json

@@ -1,9 +1,9 @@
-"""scripts/report/templates/rendering.py: what a Markdown reader makes of the report, by an independent parser."""
+"""scripts/report/content/rendering.py: what a Markdown reader makes of the report, by an independent parser."""
 
 import pytest
 from markdown_it import MarkdownIt
 
-from scripts.report.templates.rendering import escape
+from scripts.report.content.rendering import escape
 
 
 def cells(markdown):

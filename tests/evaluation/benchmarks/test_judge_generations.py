@@ -1,4 +1,4 @@
-"""scripts/evaluation/commands/judge_generations.py: published generations are judged, disagreements named."""
+"""scripts/evaluation/benchmarks/judge_generations.py: published generations are judged, disagreements named."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from scripts.cli import judge
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.commands.judge_generations import (
+from scripts.evaluation.benchmarks.judge_generations import (
     Generation,
     judge_generations,
     read_generations,
