@@ -1,12 +1,12 @@
 """benchmarks/: each that needs no peer and no GPU is started at its smallest size, in a copy that it may write into."""
 
 import subprocess
-import sys
 
 import pytest
 
 from benchmarks.credentials import count, labelled_files
 from scripts.corpus.secrets.rules import own_rules
+from tests import forked
 from tests.workflow.conftest import checkout
 
 SMALLEST = {
@@ -22,7 +22,7 @@ SMALLEST = {
 def test_a_benchmark_runs_to_its_end(tmp_path, name):
     clone = checkout(tmp_path / "stagecraft")
     clone.commit()
-    line = [sys.executable, "-m", f"benchmarks.{name}", *SMALLEST[name]]
+    line = [forked.python(), "-m", f"benchmarks.{name}", *SMALLEST[name]]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr[-3000:]
 

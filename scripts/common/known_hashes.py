@@ -19,9 +19,9 @@ class KnownHashes:
     """Hashes noted in a JSON file by absolute path; a file that is not as it was written counts as empty."""
 
     def __init__(self, notes: Path = NOTES):
-        self.notes = notes
+        self.notes = notes.absolute()
         self.known = read_cache(notes)
-        self.changed = False
+        self.unsaved = 0  # bytes hashed since the notes were written
 
     def sha256(self, path: Path) -> str:
         """The hex sha256 of a file. Raises FileNotFoundError: there is no such file."""
@@ -33,13 +33,13 @@ class KnownHashes:
             return noted["sha256"]
         digest = sha256_file(path)
         self.known[name] = {"state": state, "sha256": digest}
-        self.changed = True
+        self.unsaved += max(1, facts.st_size)
         return digest
 
-    def save(self) -> None:
-        """Write the notes, if a file was hashed since; those of files that are gone are dropped."""
-        if not self.changed:
+    def save(self, least: int = 1) -> None:
+        """Write the notes, if so many bytes of files were hashed since; those of files that are gone are dropped."""
+        if self.unsaved < least:
             return
         present = {name: note for name, note in self.known.items() if Path(name).is_file()}
         write_cache(self.notes, present)
-        self.changed = False
+        self.unsaved = 0

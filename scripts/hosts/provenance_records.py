@@ -5,6 +5,7 @@ inputs. It gets what the provenance file says, after the files were compared wit
 without a valid provenance gets a record that matches no rule, so its job runs again, and all that depends on it.
 """
 
+import atexit
 import os
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from scripts.experiment.reruns.provenance import (
 CACHE = Path(".snakemake/iocache")  # which Snakemake writes in a dry run, too
 FORMAT = 6  # of Snakemake's records, for which this class was written
 UNTRUSTED = "(not what was made)"
+LEAST_HASHED = 1 << 30  # bytes, a second or two of work, after which the hashes are kept while records are read
 PRINTED = 5  # results that are named, each with what is wrong with it
 
 
@@ -47,6 +49,7 @@ class ProvenanceRecords(FilePersistence):
     def __init__(self, *arguments, **options):
         self.index: Index | None = None
         self.hashes = KnownHashes()
+        atexit.register(self.hashes.save)
         self.records: dict[str, MetadataRecord | None] = {}
         self.wrong: dict[str, str] = {}  # output → why it is not trusted
         self.refused: set[str] = set()  # first outputs of the jobs that were named
@@ -152,7 +155,7 @@ class ProvenanceRecords(FilePersistence):
     def _read_record(self, key: str) -> MetadataRecord | None:
         if key not in self.records:
             self.records[key] = self.record_of(key)
-            self.hashes.save()
+            self.hashes.save(LEAST_HASHED)
         return self.records[key]
 
     def record_of(self, key: str) -> MetadataRecord | None:

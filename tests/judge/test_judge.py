@@ -221,7 +221,7 @@ def patient(sandbox):
 
 @pytest.mark.slow
 def test_a_sample_of_the_canonical_solutions_in_cpp_passes(benchmarks, patient):
-    verdicts = canonical(benchmarks, patient, {0, 10, 32, 136})
+    verdicts = canonical(benchmarks, patient, {0, 136})
     assert {verdict.outcome for verdict in verdicts.values()} == {"passed"}, verdicts
 
 

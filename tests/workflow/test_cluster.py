@@ -65,11 +65,12 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     clone = on_cluster(finished.copy(tmp_path / "clone"))
     shutil.rmtree(clone.root / "results")
     shutil.rmtree(clone.root / ".snakemake")
+    clone.experiment(lambda config: config["evaluation"].pop("keywords"))
     before = len(slurm.jobs())
     clone.snakemake("results/eval.json", *A40)
     jobs = slurm.jobs()[before:]
 
-    # 2 sources, 2 datasets, 2 stages, 3 models and 2 suites; sources, plans, gates and report ran beside Snakemake
+    # 2 sources, 2 datasets, 2 stages and 3 models; sources, plans, gates and report ran beside Snakemake
     names = [re.sub(r"_wildcards_.*", "", job["Comment"]).removeprefix("rule_") for job in jobs]
     assert sorted(names) == sorted(
         [
@@ -79,7 +80,6 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
             "base",
             *2 * ["train"],
             *3 * ["perplexity"],
-            *3 * ["keywords"],
             "baselines",
             "contamination",
         ]
@@ -94,7 +94,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert requested["train"] == ["gpu", "1-00:00:00", "120000M", "2", "gres:gpu:a40:2"]
     assert requested["perplexity"] == ["gpu", "04:00:00", "62.50G", "1", "gres:gpu:a40:1"]
     nice = {name: job["Nice"] for name, job in zip(names, jobs, strict=True)}
-    assert nice["train"] == "0" and nice["perplexity"] == nice["keywords"] == "1000"  # stages start first
+    assert nice["train"] == "0" and nice["perplexity"] == "1000"  # stages start first
     spans = sorted(times(job) for job in jobs if "perplexity" in job["Comment"])
     assert any(start < end for (_, end), (start, _) in pairwise(spans)), "no two models were evaluated side by side"
 
@@ -152,6 +152,7 @@ def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, t
     assert not (clone.root / SFT.replace("sft", "pretrain")).exists()
 
 
+@pytest.mark.soak
 def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_over(slurm, finished, start, tmp_path):
     """`kill -9` on the login node: the job is not sent a second time, its result is kept, and its record too."""
     clone = copied_to_cluster(finished, tmp_path / "clone", steps=30, ranks=1)
@@ -189,6 +190,7 @@ def test_no_job_is_sent_while_a_snakemake_is_at_work(slurm, finished, start, tmp
     slurm.wait(lambda: slurm.jobs("train")[-1]["JobState"] == "CANCELLED", "the job to be cancelled", 60)
 
 
+@pytest.mark.soak
 def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_to_do(slurm, finished, start, tmp_path):
     clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1)
     out = clone.root / "snakemake.out"
@@ -228,6 +230,6 @@ def test_what_sbatch_refuses_ends_with_its_own_words_and_is_not_tried_again(slur
 def test_what_needs_the_network_runs_where_snakemake_does():
     """A base from the hub and a benchmark from a repository too: compute nodes often have no network."""
     program = "from scripts.hosts.job_graph import dry_run; print(*dry_run('profiles/a40')._localrules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([forked.python(), "-c", program], capture_output=True, text=True, check=True)
     assert {"fetch", "pull", "base", "problems"} <= set(done.stdout.split())
     assert not {"filter", "train", "perplexity"} & set(done.stdout.split())

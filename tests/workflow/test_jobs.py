@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.signatures import signatures
@@ -64,6 +66,7 @@ def test_a_run_prints_a_line_per_finished_job_and_nothing_about_its_bookkeeping(
     assert re.fullmatch(r"\d\d:\d\d:\d\d filter beta: .*\n", done.stdout)
 
 
+@pytest.mark.soak
 def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     """Their names and rows are longer than Linux lets any argument be; other rules would only take time here."""
     clone = finished.copy(tmp_path / "clone")

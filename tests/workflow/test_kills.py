@@ -176,7 +176,7 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
     "how",
     [
         "Ctrl-C in the terminal",
-        "the terminal is closed",
+        pytest.param("the terminal is closed", marks=pytest.mark.soak),
         pytest.param("SIGTERM to Snakemake", marks=pytest.mark.soak),
         pytest.param("SIGTERM to all", marks=pytest.mark.soak),
     ],

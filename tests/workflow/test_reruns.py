@@ -142,15 +142,6 @@ def rename(clone):
 
 
 CHANGES = {
-    "nothing": (lambda clone: None, set()),
-    "touch on every file": (touch_everything, set()),
-    "a comment": (code("scripts/corpus/filter.py", "\nfrom ", "\n# a comment\nfrom "), set()),
-    "a docstring": (code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'), set()),
-    "an unused helper beside one that all use": (
-        code("scripts/common/cli.py", "\nimport ", "\ndef unused():\n    return 1\n\n\nimport "),
-        set(),
-    ),
-    "code that no job uses": (code_that_no_job_uses, set()),
     "a constant that two rules use": (
         code("scripts/tokens/packing/shards.py", "FIRST, TARGET = 1, 2", "FIRST, TARGET = 1, 4"),
         {"pack code 128", "pack instruct 1024", "cards"} | STAGES,
@@ -163,7 +154,6 @@ CHANGES = {
         ),
         {"fetch alpha", "fetch beta"} | ALL,
     ),
-    "how log lines look": (code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"), set()),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
@@ -174,7 +164,6 @@ CHANGES = {
         setting("training", "train", "sft", "seeds", [42, 7]),
         {"train sft.seed7", "perplexity sft.seed7", "keywords sft.seed7"} | GATE,
     ),
-    "how often a stage logs and saves": (bookkeeping, set()),
     "a deleted file of weights": (delete_weights, SFT),
     "a changed bit of weights": (flip_a_bit_of_weights, SFT),
     "the experiment's name": (rename, GATE | {"cards"}),
@@ -194,9 +183,30 @@ CHANGES = {
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
     "one source's location, with the same pin": (move_beta, GATE | {"cards"}),  # eval.json names the location
     "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),
-    "another machine file": (another_machine, set()),
-    "another plan, and another speed of the machine": (another_plan, set()),
 }
+NO_JOB = {
+    "touch on every file": touch_everything,
+    "a comment": code("scripts/corpus/filter.py", "\nfrom ", "\n# a comment\nfrom "),
+    "a docstring": code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'),
+    "an unused helper beside one that all use": code(
+        "scripts/common/cli.py", "\nimport ", "\ndef unused():\n    return 1\n\n\nimport "
+    ),
+    "code that no job uses": code_that_no_job_uses,
+    "how log lines look": code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"),
+    "how often a stage logs and saves": bookkeeping,
+    "another plan, and another speed of the machine": another_plan,
+    "another machine file": another_machine,
+}
+
+
+def test_changes_that_concern_no_job_run_none(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    assert clone.jobs() == set()
+    hashed = json.loads((clone.root / ".snakemake/stagecraft/hashes.json").read_text())["content"]
+    assert str(clone.root / "results/training/train/sft/model.safetensors") in hashed  # even a dry run keeps them
+    for edit in NO_JOB.values():
+        edit(clone)
+    assert clone.jobs() == set()
 
 
 @pytest.mark.parametrize("change", CHANGES)

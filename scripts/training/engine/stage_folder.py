@@ -22,8 +22,8 @@ from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.callbacks import snapshot_folder
-from scripts.training.engine.muon import full_shape, split_parameters
 from scripts.training.engine.parallel import whole_model_loading
+from scripts.training.engine.parameters import full_shape, split_parameters
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.lora import CONFIG, finish_adapter_folder

@@ -99,7 +99,7 @@ def test_unjudged_programs_are_reported_beside_the_score_and_are_no_disagreement
     assert third == "published: 4 of 4 passed; of 2 programs that could be judged 1 are judged otherwise here:"
 
 
-@pytest.mark.slow  # a compiler
+@pytest.mark.soak
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt-get install g++")
 def test_problems_that_two_processes_cannot_judge_are_counted_beside_the_others(sandbox, tmp_path, capsys):
     union = MULTIPL_E["prompt"].replace("long f(long x)", f"{UNION}long f(Union_long_string x)")

@@ -35,6 +35,7 @@ def test_a_stage_whose_checkpoints_cannot_fit_is_refused_before_its_first_step(o
     assert run(origin, shards, small_disk.path, keep_checkpoints=1, save_steps=12).returncode == 0
 
 
+@pytest.mark.soak
 def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resumes(origin, shards, small_disk):  # noqa: F811
     small_disk.remount("size=16m")
     words = [forked.python(), *command(origin, shards, small_disk.path, **MANY)[1:]]

@@ -17,7 +17,7 @@ from tests.training.conftest import MACHINE
 from tests.training.engine.test_run_lock import ENDLESS, logged, wait_for
 from tests.training.test_train import command, on_ranks
 
-pytestmark = pytest.mark.fault("a process that trains", "training")
+pytestmark = [pytest.mark.soak, pytest.mark.fault("a process that trains", "training")]
 
 TWO = {**MACHINE, "micro_batch_size": 1, "cpu_ranks": 2, "collective_timeout": 15}
 
@@ -49,7 +49,6 @@ def ranks(origin, shards, tmp_path):
             process.kill()
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("by_launch", [True, False])
 def test_ranks_end_within_seconds_of_a_kill_of_torchrun(ranks, by_launch):
     torchrun, children = ranks(by_launch)
@@ -59,7 +58,6 @@ def test_ranks_end_within_seconds_of_a_kill_of_torchrun(ranks, by_launch):
     assert alive == []
 
 
-@pytest.mark.soak
 def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_path):
     torchrun, (_, second) = ranks(False)
     second.suspend()  # SIGSTOP
@@ -119,7 +117,6 @@ def hosts():
             ip("netns", "delete", name)
 
 
-@pytest.mark.soak
 def test_hosts_that_lose_their_network_end_with_one_line_each_and_go_on_when_it_is_back(
     origin, shards, tmp_path, hosts
 ):

@@ -107,6 +107,7 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
     )
 
 
+@pytest.mark.soak
 def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, shards, tmp_path):
     words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch_size": 1}, **LONG), 2)
     done = signalled(words, tmp_path / "work", 5)

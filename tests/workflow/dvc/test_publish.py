@@ -38,6 +38,7 @@ def test_only_finished_results_are_published(published):
     assert "logs" not in tracked
 
 
+@pytest.mark.soak
 def test_killed_publishing_can_be_repeated(toy, tmp_path):
     checkout = toy.copy(tmp_path / "checkout")
     command = [sys.executable, "-c", PUBLISH, "results", "alpha-1 beta-1"]

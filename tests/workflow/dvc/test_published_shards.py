@@ -59,7 +59,8 @@ def publish(sharded, folder: Path, remote) -> Checkout:
     return checkout
 
 
-@pytest.mark.parametrize("kind", ["folder_remote", pytest.param("ssh", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["folder_remote", "ssh"])
 def test_shards_are_published_and_pulled_and_a_damaged_remote_is_refused_until_it_is_repaired(
     kind, sharded, tmp_path, request
 ):

@@ -73,6 +73,7 @@ def test_the_same_pin_at_another_location_reruns_nothing(clone):
         table.write_text(before)
 
 
+@pytest.mark.soak
 def test_a_new_pin_is_fetched_after_the_old_one_was_published(clone, tmp_path):
     publisher = Checkout(clone.copy(tmp_path / "publisher").root)
     workflow = (f"results/{TARGET}", "--profile", "local", "--configfile", "config/tiny.yaml")

@@ -28,7 +28,7 @@ def s3(monkeypatch):
     moto.stop()
 
 
-@pytest.mark.parametrize("kind", ["s3", "ssh"])
+@pytest.mark.parametrize("kind", [pytest.param("s3", marks=pytest.mark.soak), "ssh"])
 def test_a_remote_elsewhere_serves_a_clone_and_a_flipped_byte_in_it_is_refused(toy, tmp_path, kind, request):
     url, options, flip_object = request.getfixturevalue(kind)
     checkout = toy.copy(tmp_path / "checkout")
