@@ -88,6 +88,7 @@ def test_a_wrong_pin_in_a_shard_ends_in_a_line_that_names_the_source(sharded, tm
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("error: source beta: ")
 
 
+@pytest.mark.soak
 def test_after_an_accepted_change_a_shard_is_kept_and_a_changed_pin_makes_its_source_alone(sharded, tmp_path):
     clone = sharded.copy(tmp_path / "clone")
     clone.replace("scripts/corpus/filter.py", EXTENSION, 'return "" if dot <= 0 else name[dot:]')
@@ -131,6 +132,7 @@ def commit(folder, day):
     ).stdout.strip()
 
 
+@pytest.mark.soak
 def test_histories_are_read_in_shards_and_a_changed_pin_reads_that_of_its_source_alone(dated, tmp_path):
     sources = {row["source"] for row in read_jsonl(dated.root / "results/corpus/split/test.jsonl.zst")}
     assert sources == {"beta"}  # all of it is newer than the day

@@ -56,7 +56,7 @@ def test_the_best_of_a_single_process_is_its_checkpoint_with_the_lowest_validati
     assert all(torch.equal(published[name], checkpoint[name]) for name in published)
 
 
-@pytest.mark.parametrize("sharding", often(["none", "zero2"], ["zero3", "fsdp2"]))
+@pytest.mark.parametrize("sharding", often(["zero2"], ["none", "zero3", "fsdp2"]))
 def test_two_ranks_stop_where_one_process_does_and_publish_the_same_best_model(
     single, origin, shards, tmp_path, sharding
 ):

@@ -140,6 +140,7 @@ def test_a_last_batch_that_is_not_full_has_the_same_loss_however_it_is_divided(o
         assert steps == pytest.approx(runs[1, 4], abs=1e-5)
 
 
+@pytest.mark.soak
 def test_in_bf16_fsdp2_gives_the_losses_of_a_single_process(origin, shards, tmp_path):
     """Logits or sums of gradients in bf16 would be off by 0.01: it has no number between 6.22 and 6.25."""
     runs = {}
