@@ -38,6 +38,10 @@ LONGEST += [
     "test_parallel.py",
 ]
 LONGEST += [
+    "test_start.py",
+    "test_kinds.py",
+    "test_seeds_and_documents.py",
+    "test_fingerprint.py",
     "test_judge.py",
     "test_fetch.py",
     "test_fetch_sdist.py",

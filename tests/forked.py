@@ -15,6 +15,7 @@ import atexit
 import gc
 import json
 import os
+import pkgutil
 import random
 import runpy
 import selectors
@@ -300,6 +301,9 @@ if __name__ == "__main__":
     gc.disable()
     for name in IMPORTED:
         __import__(name)
+    # Snakemake looks for its plugins in all folders of installed modules, four times a start: half of a small dry run
+    iter_modules, installed = pkgutil.iter_modules, list(pkgutil.iter_modules())
+    pkgutil.iter_modules = lambda path=None, prefix="": iter_modules(path, prefix) if path else iter(installed)
     gc.freeze()
     gc.enable()
     assert len(os.listdir("/proc/self/task")) == 1, "a library has started threads"  # noqa: PTH208

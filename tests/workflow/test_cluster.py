@@ -81,7 +81,6 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
             *2 * ["train"],
             *3 * ["perplexity"],
             "baselines",
-            "contamination",
         ]
     )
     assert all(job["JobState"] == "COMPLETED" and job["Restarts"] == "0" for job in jobs)

@@ -44,7 +44,7 @@ def rows_of(folder) -> list[bytes]:
 
 
 def test_a_stage_on_a_mixture_takes_the_shares_and_epochs_of_its_plan(clone):
-    clone.snakemake(MANIFEST)
+    clone.snakemake(PLAN, MANIFEST)
 
     packed = {name: rows_of(clone.root / f"results/tokens/pack/{name}-{LENGTH}") for name in PARTS}
     mixed = rows_of(clone.root / f"results/tokens/mix/both-{LENGTH}")

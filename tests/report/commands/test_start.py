@@ -20,6 +20,9 @@ from scripts.report.commands.clones import clones_below
 from scripts.report.commands.start import start
 from scripts.sources.tables.sources_table import read_sources
 
+# of which the schema itself is checked in tests/experiment/test_reference.py, which takes as long as a whole test here
+SCHEMA = jsonschema.Draft202012Validator(json.loads(Path("config/schema.json").read_text()))
+
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch) -> Path:
@@ -59,9 +62,7 @@ def commit(folder: Path) -> None:
 
 def loaded(name: str) -> ExperimentView:
     content = read_yaml(Path(f"config/{name}.yaml"))
-    jsonschema.validate(
-        content, json.loads(Path("config/schema.json").read_text())
-    )  # by which an editor checks the file
+    SCHEMA.validate(content)  # by which an editor checks the file
     experiment = load_experiment(content, name)
     sources = read_sources(Path(experiment.sources)) if experiment.sources else []
     return ExperimentView(experiment, {source.name: source for source in sources}, Layout(Path(experiment.results)))
