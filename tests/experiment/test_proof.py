@@ -55,7 +55,7 @@ def check(tree, sample: slice) -> None:
 
 @pytest.mark.slow
 def test_a_changed_function_changes_the_fingerprints_that_the_proof_says(tree):
-    check(tree, slice(7, None, 120))
+    check(tree, slice(7, None, 240))
 
 
 @pytest.mark.soak

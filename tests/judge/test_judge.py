@@ -194,11 +194,12 @@ def test_an_environment_can_be_given_to_programs(sandbox, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_canonical_python_solutions_pass(benchmarks, judge):
-    problems = formats.read(benchmarks / "HumanEval.jsonl.gz")
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.soak)])
+def test_the_canonical_python_solutions_pass(benchmarks, judge, step):
+    problems = formats.read(benchmarks / "HumanEval.jsonl.gz")[::step]
     verdicts = judge_all(judge, [(problem, problem.head + problem.canonical) for problem in problems])
     failed = {p.id: v for p, v in zip(problems, verdicts, strict=True) if v.outcome != "passed"}
-    assert (failed, len(problems)) == ({}, 164)
+    assert failed == {} and len(problems) >= 164 // step
 
 
 # The problems of HumanEval-X C++ whose solutions need boost or libcrypto, which may be absent.

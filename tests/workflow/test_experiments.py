@@ -1,7 +1,5 @@
-"""The five experiments: each plans on its profile, and the stages of its smoke size train here; one runs whole.
-
-What suites, gates and report make of a stage does not depend on how it was trained. `make soak` runs another one
-whole, on this repository.
+"""The five experiments: each plans on its profile; of their smoke sizes the stages of two train here, and one runs
+whole. `make soak` does it with the two that train on this repository, too.
 """
 
 import json
@@ -124,18 +122,13 @@ def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(shared_clo
     assert moved(results, "base", "train/sft") == set(weights(results, "base"))
 
 
-def test_qwen_code_dual_offloads_and_keeps_its_best_checkpoint(shared_clone):
-    results = trained(shared_clone, "qwen2.5-7b-code-dual", "sft")
-    measured = summary(results, "sft", sharding="zero2", offload=True, processes=2)
-    losses = logged(results, "sft", "eval_loss")
-    assert measured["eval_loss"] == pytest.approx(min(losses)) == pytest.approx(measured["best_eval_loss"])
-
-
 @pytest.mark.soak
-def test_qwen_code_dual_judges_the_stage_itself(shared_clone):
+def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_itself(shared_clone):
     results, evaluation = smoke(shared_clone, "qwen2.5-7b-code-dual")
     measured = summary(results, "sft", sharding="zero2", offload=True, processes=2)
     assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == shared_clone.git("rev-parse", "HEAD")
+    losses = logged(results, "sft", "eval_loss")
+    assert measured["eval_loss"] == pytest.approx(min(losses)) == pytest.approx(measured["best_eval_loss"])
     gates = {gate["metric"]: gate for gate in evaluation["gates"]}
     assert gates["loss"]["value"] == measured["eval_loss"]
     norms = sorted(logged(results, "sft", "grad_norm"))

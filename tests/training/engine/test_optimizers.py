@@ -111,7 +111,7 @@ def test_contradictions_are_one_line_errors(changes, says):
 
 def test_an_optimizer_is_one_row(origin, shards, tmp_path):
     """In a copy of the scripts: settings, plan, disk check and training take a row for one that transformers makes."""
-    shutil.copytree("scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree("scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copytree("config", tmp_path / "config")
     table = tmp_path / "scripts/experiment/optimizers.py"
     row = '"rmsprop": Optimizer("One moment.", optim="rmsprop", layer_bytes=4, head_bytes=4, other_bytes=4),'

@@ -102,7 +102,7 @@ def home(tmp_path_factory):
 def toy(tmp_path_factory) -> Checkout:
     """A checkout with a folder as its remote, in which the toy was run."""
     folder = tmp_path_factory.mktemp("toy")
-    shutil.copytree(REPOSITORY / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copytree(REPOSITORY / "config", folder / "config")
     (folder / ".dvc").mkdir()
     for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
