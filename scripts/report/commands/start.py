@@ -288,10 +288,18 @@ def update(folder: Path, experiment: Path) -> None:
     listed = re.compile(r"(own:\s*\{?\s*sources: )\[[^\]]*\]")
     if not listed.search(text):
         raise UserError(f"{experiment}: no line `own: {{sources: [...]}}`, where new clones would be added")
-    languages = {"python", *(language for clone in clones for language in clone.files)}
-    languages |= set(read_yaml(experiment)["corpus"]["filter"].get("languages", []))
     text = listed.sub(rf"\g<1>[{', '.join(names)}]", text)
-    text = re.sub(r"(languages: )\[[^\]]*\]", rf"\g<1>[{', '.join(sorted(languages))}]", text)
+    filters = read_yaml(experiment)["corpus"]["filter"]
+    languages, encodings = set(filters.get("languages", [])) | {"python"}, set(filters.get("encodings", []))
+    for clone in clones:
+        languages.update(clone.files)
+        encodings.update(clone.encodings)
+    text = re.sub(r"languages: \[[^\]]*\]", f"languages: [{', '.join(sorted(languages))}]", text)
+    converted = f"encodings: [{', '.join(sorted(encodings))}]"
+    if "encodings" in filters:
+        text = re.sub(r"encodings: \[[^\]]*\]", converted, text)
+    elif encodings:  # on a line of its own, where languages have one
+        text = re.sub(r"^( *)(languages: \[[^\]]*\])$", rf"\1\2\n\1{converted}", text, flags=re.MULTILINE)
     table.unlink()
     write_sources(rows, table)
     write(experiment, text)
