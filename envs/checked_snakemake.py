@@ -9,24 +9,34 @@ import sys
 from pathlib import Path
 
 
+def two_units(resources: object) -> list[str]:
+    """The keys by which one resource is given twice, as `mem` and `mem_mb`; empty where none is."""
+    if not isinstance(resources, dict):
+        return []
+    for name in ("mem", "disk"):
+        given = [key for key in (name, f"{name}_mb", f"{name}_mib") if key in resources]
+        if len(given) > 1:
+            return given
+    return []
+
+
 def given_twice(profile: str) -> str:
-    """Which resource of a profile stands there in two units, as `mem` and `mem_mb`; empty where none does."""
+    """Which resource of a profile stands there in two units; empty where none does."""
     from scripts.experiment.machine_files import read_yaml
 
-    for path in (Path(profile) / "config.yaml", Path("profiles") / profile / "config.yaml"):
-        if path.is_file():
-            settings = read_yaml(path)
-            places = {"default-resources": settings.get("default-resources")}
-            of_rules = settings.get("set-resources")
-            if isinstance(of_rules, dict):
-                places |= {f"set-resources.{rule}": given for rule, given in of_rules.items()}
-            for place, given in places.items():
-                for name in ("mem", "disk"):
-                    units = (name, f"{name}_mb", f"{name}_mib")
-                    twice = [key for key in units if isinstance(given, dict) and key in given]
-                    if len(twice) > 1:
-                        return f"{path}: {place} has {' and '.join(twice)}, which are one resource; keep one of them"
-            break
+    files = [Path(profile) / "config.yaml", Path("profiles") / profile / "config.yaml"]
+    path = next((path for path in files if path.is_file()), None)
+    if path is None:
+        return ""
+    settings = read_yaml(path)
+    places = {"default-resources": settings.get("default-resources")}
+    of_rules = settings.get("set-resources")
+    if isinstance(of_rules, dict):
+        places |= {f"set-resources.{rule}": resources for rule, resources in of_rules.items()}
+    for place, resources in places.items():
+        keys = two_units(resources)
+        if keys:
+            return f"{path}: {place} has {' and '.join(keys)}, which are one resource; keep one of them"
     return ""
 
 
