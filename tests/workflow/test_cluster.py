@@ -114,6 +114,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert clone.jobs() == set()  # profile local has nothing to do here
 
 
+@pytest.mark.soak
 def test_each_rank_runs_once_on_its_node_and_meets_the_others(slurm, tmp_path):
     machine = tmp_path / "machine.yaml"
     machine.write_text(MACHINE.format(ranks=2, more=", NCCL_SOCKET_IFNAME: lo, NCCL_IB_DISABLE: 1"))

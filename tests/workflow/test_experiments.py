@@ -1,5 +1,5 @@
-"""The five experiments: each plans on its profile; of their smoke sizes the stages of two train here, and one runs
-whole. `make soak` does it with the two that train on this repository, too.
+"""The five experiments: each plans on its profile; of their smoke sizes the stages of one train here, and another one
+runs whole. `make soak` does it with the others, too.
 """
 
 import json
@@ -152,6 +152,7 @@ def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shar
     summary(results, "whole", steps=6, stopped_early=True)
 
 
+@pytest.mark.soak
 def test_cpt_muon_resolves_auto_settings_and_moves_all_hidden_matrices_with_muon(shared_clone):
     results = trained(shared_clone, "cpt-muon", "pretrain")
     base = weights(results, "base")

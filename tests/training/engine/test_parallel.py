@@ -161,6 +161,7 @@ def test_sharded_modes_run_in_a_single_process_without_torchrun(done, mode):
     assert losses(folder) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", often(["zero2"], ["fsdp2"]))
 def test_a_killed_rank_ends_all_and_the_next_start_ends_as_the_uninterrupted_run(done, origin, shards, tmp_path, mode):
     straight, _ = done(mode, 2)

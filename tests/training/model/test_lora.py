@@ -184,6 +184,7 @@ def test_a_target_that_the_model_does_not_have_is_a_one_line_error(origin, shard
     )
 
 
+@pytest.mark.soak
 def test_by_default_all_linear_layers_but_the_head_are_adapted_and_merge_on_ranks_that_shard(origin, shards, tmp_path):
     """The merge loads the base on one rank alone; under ZeRO-3 such a load would wait for the others for ever."""
     lora = {"r": 8, "dropout": 0.0, "merge": True}

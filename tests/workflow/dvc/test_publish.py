@@ -78,6 +78,7 @@ def test_results_made_from_something_left_out_are_left_out(published, tmp_path):
     assert "training" not in (checkout / "data/results.dvc").read_text()
 
 
+@pytest.mark.soak
 def test_two_experiments_are_published_side_by_side(published, tmp_path):
     checkout = published.copy(tmp_path / "checkout")
     second_experiment = ("--config", "results=results/other", "lines=5")

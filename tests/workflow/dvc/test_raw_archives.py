@@ -48,6 +48,7 @@ def test_no_part_of_a_location_is_run_as_a_command(clone):
     assert len(list((clone.root / "data/raw").glob("alpha-*.tar.zst"))) == 1
 
 
+@pytest.mark.soak
 def test_an_experiment_with_another_pin_leaves_the_first_one_done(clone):
     changed = changed_folder(clone, "side_by_side")
     alpha = (clone.root / "config/tiny.tsv").read_text().splitlines(keepends=True)[1]
