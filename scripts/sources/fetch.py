@@ -28,8 +28,7 @@ from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
 from scripts.sources.archives.members import LIMITS, Limits
 from scripts.sources.providers.git import commit_as_tar
 from scripts.sources.pull import pull
-from scripts.sources.tables.shard_arguments import given_sources, make_each
-from scripts.sources.tables.source import PinnedSource, check_pin
+from scripts.sources.tables.source import PinnedSource, check_pin, given_sources, make_each
 
 
 def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:

@@ -37,8 +37,7 @@ from scripts.sources.archives.members import LIMITS
 from scripts.sources.providers.git import fetch_commit
 from scripts.sources.providers.git_process import end, error_line, git_process
 from scripts.sources.providers.package_index import time_limit
-from scripts.sources.tables.shard_arguments import given_sources, make_each
-from scripts.sources.tables.source import PinnedSource
+from scripts.sources.tables.source import PinnedSource, given_sources, make_each
 
 LOG = [
     *(

@@ -17,7 +17,7 @@ from scripts.corpus.instruct.grammars import grammar, parse
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.evaluation.code_tasks.answers import SIZES
 from scripts.evaluation.code_tasks.regions import regions
-from scripts.evaluation.metrics.completions import identifiers
+from scripts.evaluation.suites.completion import identifiers
 from scripts.experiment.settings.corpus import Filter, InstructDataset
 from scripts.languages import extensions_of, languages, names_by_alias, syntax, syntaxes
 from tests.corpus.archives import write_archive

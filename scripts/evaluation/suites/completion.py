@@ -10,15 +10,17 @@ with `form: plain` the text before the answer alone. Each size of task is a data
 
 A fill-in-the-middle completion counts whole, so a model must stop in the right place; generation ends early where the
 completion has left the region. A plain continuation cannot know where to stop and is cut there
-(scripts/evaluation/code_tasks/answers.py). Metrics: scripts/evaluation/metrics/completions.py.
+(scripts/evaluation/code_tasks/answers.py). The metrics are those of CrossCodeEval, and two more.
 """
 
 import math
+import re
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from pydantic import Field
+from rapidfuzz import fuzz
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
@@ -51,7 +53,8 @@ ABOUT = About(
     tasks="completion_tasks",
 )
 
-
+QUOTED = re.compile(r"""(["'`])(?:\\.|(?!\1).)*\1""")
+IDENTIFIER = re.compile(r"\b[_a-zA-Z][_a-zA-Z0-9]*\b")
 MEANS = ("completion_match", "edit_similarity", "identifier_f1")
 SUITE = Suite(
     figures=dict.fromkeys((*MEANS, "parses", "answer_nll", "answer_bytes", "not_blank"), 1),
@@ -134,11 +137,59 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
     return negative_log_likelihood(model.model, encoded, longest, longest, "completion answers")
 
 
+def completion_match(completion: str, answer: str) -> bool:
+    """Whether both have the same lines, without indentation and empty lines."""
+    from scripts.evaluation.code_tasks.regions import code_lines  # imports tree-sitter
+
+    return code_lines(completion) == code_lines(answer)
+
+
+def edit_similarity(completion: str, answer: str) -> float:
+    """rapidfuzz's ratio of both texts, 0 to 1, white space around them aside; a line may end in LF or CRLF."""
+    both = [text.replace("\r\n", "\n").strip() for text in (completion, answer)]
+    return fuzz.ratio(*both) / 100
+
+
+def identifiers(text: str, language: str) -> set[str]:
+    """The words of a text outside strings that are no keyword of the language; all words where it has no grammar."""
+    if language not in languages():
+        return set(IDENTIFIER.findall(QUOTED.sub("", text)))
+    from scripts.corpus.instruct.grammars import grammar  # imports all grammars
+
+    known, rules = grammar(language)[0].language, languages()[language]
+    words = set(IDENTIFIER.findall(rules.strings.sub("", text)))
+    return {word for word in words if word in rules.names_too or known.id_for_node_kind(word, False) is None}
+
+
+def identifier_f1(completion: str, answer: str, language: str) -> float:
+    """F1 of the sets of identifiers, 0 to 1; 0 if they have none in common."""
+    predicted, expected = identifiers(completion, language), identifiers(answer, language)
+    common = len(predicted & expected)
+    if common:
+        return 2 * common / (len(predicted) + len(expected))
+    return 0.0
+
+
+def errors(text: str, language: str) -> int:
+    """Bytes in syntax errors; a missing token counts as one."""
+    from scripts.corpus.instruct.grammars import error_bytes, grammar  # imports all grammars
+
+    root = grammar(language)[0].parse(text.encode()).root_node
+    missing, nodes = 0, [root]
+    while nodes:
+        node = nodes.pop()
+        missing += node.is_missing
+        nodes += [child for child in node.children if child.has_error]
+    return error_bytes(root) + missing
+
+
+def parses(before: str, completion: str, answer: str, after: str, language: str) -> bool:
+    """Whether the file with the completion has no more syntax errors than with the answer."""
+    return errors(before + completion + after, language) <= errors(before + answer + after, language)
+
+
 def figures(task: Task, completions: list[str]) -> dict[str, float]:
     """The figures of an item but for the likelihood: means over samples."""
-    # which loads grammars
-    from scripts.evaluation.metrics.completions import completion_match, edit_similarity, identifier_f1, parses
-
     answer, language = task.answer, task.language
     written = []  # what can be parsed
     if language in languages():

@@ -1,8 +1,11 @@
-"""A source as a typed record: a row of the sources table, and the part of it that says what to fetch."""
+"""A source as a typed record: a row of the sources table, and the part of it that says what to fetch; and what the jobs
+of one or several sources share: their arguments, and a loop that goes on when one source fails."""
 
+import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -106,3 +109,38 @@ def first_error(error: ValidationError) -> str:
     else:
         right = Source.model_fields[column].description
     return f"{column}: {without_credentials(wrong['input'])!r:.80} is not {right}"
+
+
+Made = TypeVar("Made")
+
+
+def given_sources(sources: list[dict], locations: list[str]) -> list[PinnedSource]:
+    """The sources that a job's arguments name: name, kind and pin of each, and where it is."""
+    pairs = zip(sources, locations, strict=True)
+    return [PinnedSource.model_validate({**source, "location": location}) for source, location in pairs]
+
+
+def make_each(label: str, sources: list[PinnedSource], make: Callable[[PinnedSource], Made]) -> list[Made]:
+    """What `make` returns for each source.
+
+    Args:
+        label: the job, for warnings.
+
+    Raises:
+        UserError: it failed for some; it was called for all.
+    """
+    results, errors = [], []
+    for source in sources:
+        try:
+            results.append(make(source))
+        except UserError as error:
+            text = str(error)
+            errors.append(text if source.name in text else f"source {source.name}: {text}")
+            if sources[1:]:  # of a single one the job's error line says it
+                logging.warning(f"{label}: {errors[-1]}")
+    if errors:
+        more = ""
+        if errors[1:]:
+            more = f"; and {len(errors) - 1} more sources of this shard failed, see above"
+        raise UserError(f"{errors[0]}{more}")
+    return results

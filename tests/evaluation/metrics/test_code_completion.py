@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scripts.evaluation.metrics.completions import completion_match, edit_similarity, identifiers, parses
+from scripts.evaluation.suites.completion import completion_match, edit_similarity, identifiers, parses
 
 
 def longest_common_subsequence(a: str, b: str) -> int:
