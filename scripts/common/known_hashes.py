@@ -20,7 +20,7 @@ class KnownHashes:
 
     def __init__(self, notes: Path = NOTES):
         self.notes = notes.absolute()
-        self.known = read_cache(notes)
+        self.known = read_cache(self.notes)
         self.unsaved = 0  # bytes hashed since the notes were written
 
     def sha256(self, path: Path) -> str:

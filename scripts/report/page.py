@@ -23,10 +23,11 @@ from scripts.evaluation.suites import suites_of
 from scripts.experiment.layout import Layout
 from scripts.judge.problem import OUTCOMES
 from scripts.report.content import pictures
-from scripts.report.content.eval_json import read_evaluation, scores_csv, scores_table
+from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.funnel import read_funnel
 from scripts.report.content.pictures import read_metrics
 from scripts.report.content.rendering import fill
+from scripts.report.content.scores_table import scores_csv, scores_table
 from scripts.report.content.wording import planned_and_measured, printed_summary, unplanned
 
 EXAMPLES = 3  # of each kind per dataset

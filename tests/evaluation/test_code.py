@@ -1,6 +1,5 @@
 """Suite code: planted solutions score exactly as planted; a real model runs from file to scores."""
 
-import gzip
 import json
 import subprocess
 import sys
@@ -56,17 +55,16 @@ def completions(monkeypatch):
 
 
 def test_planted_solutions_score_as_planted(benchmarks, completions, model_folder, tmp_path):
-    lines = gzip.decompress((benchmarks / "HumanEval.jsonl.gz").read_bytes()).splitlines()
-    path = written(tmp_path / "HumanEval.jsonl", list(map(json.loads, lines[:24])))
-    planted = dict(zip([0, 3, 7, 12, 19, 23], PLANTED, strict=True))
+    path = benchmarks / "HumanEval.jsonl.gz"
+    planted = dict(zip([3, 17, 40, 77, 100, 163], PLANTED, strict=True))
     problems = read(path)
     completions([[PLANTED[planted[n]] if n in planted else p.canonical] for n, p in enumerate(problems)])
-    result = code.code(model_folder, settings([path], timeout=6), 42, tmp_path / "out")
+    result = code.code(model_folder, settings([path], timeout=6), 42, tmp_path)
     score = result["scores"]["HumanEval"]["python"]
-    assert (score["documents"], score["pass@1"]) == (24, pytest.approx(18 / 24))
-    assert {outcome: score[outcome] for outcome in (*PLANTED, "passed")} == {**dict.fromkeys(PLANTED, 1), "passed": 18}
-    assert read_json(tmp_path / "out/scores.json") == json.loads(json.dumps(result))
-    items = list(read_jsonl(tmp_path / "out/items.jsonl.zst"))
+    assert (score["documents"], score["pass@1"]) == (164, pytest.approx(158 / 164))
+    assert {outcome: score[outcome] for outcome in (*PLANTED, "passed")} == {**dict.fromkeys(PLANTED, 1), "passed": 158}
+    assert read_json(tmp_path / "scores.json") == json.loads(json.dumps(result))
+    items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
     outcomes = {item["id"]: item["verdicts"][0]["outcome"] for item in items}
     assert {name: outcome for name, outcome in outcomes.items() if outcome != "passed"} == {
         f"HumanEval/{number}": outcome for number, outcome in planted.items()

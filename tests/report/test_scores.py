@@ -5,7 +5,8 @@ import json
 
 import pandas as pd
 
-from scripts.report.content.eval_json import read_evaluation, scores_csv
+from scripts.report.content.eval_json import read_evaluation
+from scripts.report.content.scores_table import scores_csv
 from tests.evaluation.synthetic import dump
 
 COLUMNS = ["model", "suite", "dataset", "language", "metric", "value", "interval_low", "interval_high", "items"]

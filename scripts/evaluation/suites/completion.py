@@ -20,7 +20,6 @@ from statistics import fmean
 
 import numpy as np
 from pydantic import Field
-from rapidfuzz import fuzz
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
@@ -146,6 +145,8 @@ def completion_match(completion: str, answer: str) -> bool:
 
 def edit_similarity(completion: str, answer: str) -> float:
     """rapidfuzz's ratio of both texts, 0 to 1, white space around them aside; a line may end in LF or CRLF."""
+    from rapidfuzz import fuzz  # each start of the workflow imports all suites
+
     both = [text.replace("\r\n", "\n").strip() for text in (completion, answer)]
     return fuzz.ratio(*both) / 100
 

@@ -80,15 +80,20 @@ def stages(base: FoundBase, proposal: Proposal, data: str, name: str) -> dict[st
     return {"own": own, "control": control}
 
 
+def languages_and_encodings(clones: list[Clone]) -> tuple[set[str], set[str]]:
+    """What the filter reads for the clones and the other code, networkx: languages, and encodings that it converts."""
+    languages, encodings = {"python"}, set()
+    for clone in clones:
+        languages.update(clone.files)
+        encodings.update(clone.encodings)
+    return languages, encodings
+
+
 def code_settings(
     name: str, rows: list[dict[str, str]], clones: list[Clone], hold_out: dict, base: FoundBase, proposal: Proposal
 ) -> dict:
     """The experiment for clones."""
-    languages = {"python"}  # of the other code, networkx
-    encodings = set()
-    for clone in clones:
-        languages.update(clone.files)
-        encodings.update(clone.encodings)
+    languages, encodings = languages_and_encodings(clones)
     own = [row["name"] for row in rows if row["kind"] == "git"]
     filters: dict[str, Any] = {"languages": sorted(languages)}
     if encodings:
@@ -290,10 +295,9 @@ def update(folder: Path, experiment: Path) -> None:
         raise UserError(f"{experiment}: no line `own: {{sources: [...]}}`, where new clones would be added")
     text = listed.sub(rf"\g<1>[{', '.join(names)}]", text)
     filters = read_yaml(experiment)["corpus"]["filter"]
-    languages, encodings = set(filters.get("languages", [])) | {"python"}, set(filters.get("encodings", []))
-    for clone in clones:
-        languages.update(clone.files)
-        encodings.update(clone.encodings)
+    languages, encodings = languages_and_encodings(clones)
+    languages.update(filters.get("languages", []))
+    encodings.update(filters.get("encodings", []))
     text = re.sub(r"languages: \[[^\]]*\]", f"languages: [{', '.join(sorted(languages))}]", text)
     converted = f"encodings: [{', '.join(sorted(encodings))}]"
     if "encodings" in filters:

@@ -20,8 +20,8 @@ from matplotlib import pyplot, ticker
 from matplotlib.figure import Figure
 
 from scripts.common.discovery import constants_in
-from scripts.report.content.eval_json import compared_scores
 from scripts.report.content.formatting import number
+from scripts.report.content.scores_table import compared_scores
 
 # The page replaces INK by its text colour; the other colours are distinct on white and on black.
 INK = "#1f2328"

@@ -12,7 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from scripts.evaluation.suites import abouts
 from scripts.report.content import formatting, wording
-from scripts.report.content.eval_json import contamination_rows, scores_table
+from scripts.report.content.eval_json import contamination_rows
+from scripts.report.content.scores_table import scores_table
 
 # characters that would end a Markdown cell or be read as markup
 ESCAPES = {sign: f"\\{sign}" for sign in "\\|`*_[]#~$!"} | {

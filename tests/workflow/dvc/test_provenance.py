@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.experiment.reruns.provenance import read_provenance
-from tests.workflow.dvc.conftest import Checkout, flip
+from tests.workflow.dvc.conftest import ALL_JOBS, Checkout, flip
 
 pytestmark = pytest.mark.fault("Snakemake's records, results and provenance", "workflow")
 
@@ -98,8 +98,11 @@ def test_damaged_records_of_snakemake_rerun_nothing_and_hide_no_edited_setting(c
     damage(checkout)
     assert checkout.planned() == set()
     assert checkout.planned("--config", "second_rate=0.7") == {"train second", "gate"}
+    assert checkout.planned("--config", "lines=20") == ALL_JOBS
     (checkout / "results/eval.json").unlink()
+    assert checkout.planned("--config", "second_rate=0.7") == {"train second", "gate"}
     assert checkout.run() == {"gate"}
+    assert "Traceback" not in checkout.snakemake("--dry-run")
 
 
 def test_a_copy_of_the_results_alone_is_complete(checkout, tmp_path):
@@ -126,6 +129,8 @@ def test_a_result_without_its_provenance_is_not_done(checkout, harm):
     harm(checkout / "results/training/first/manifest.provenance.json")
     assert checkout.planned() == TRAINING
     assert checkout.planned("--config", "first_rate=0.7") == TRAINING
+    assert checkout.run() == TRAINING
+    assert checkout.planned() == set()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "metrics.json", "manifest.json", "config.json"])
