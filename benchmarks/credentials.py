@@ -16,8 +16,8 @@ from pathlib import Path
 
 from benchmarks.figures import Value, store
 from scripts.corpus.secrets.personal import personal_rules
-from scripts.corpus.secrets.replace import Rule, detect_secrets_rules, gitleaks_rules, secrets_of
-from scripts.corpus.secrets.rules import own_rules
+from scripts.corpus.secrets.replace import secrets_of
+from scripts.corpus.secrets.rules import Rule, secret_rules
 
 
 def labelled_files(folder: Path) -> list[tuple[Path, list[dict]]]:
@@ -73,12 +73,10 @@ def main() -> None:
         except UnicodeDecodeError:
             continue
         files.append((path, rows))
-    others = [*detect_secrets_rules(), *gitleaks_rules()]
     table = [["rules", "found", "of credentials", "wrong", "of other lines"]]
     sets = {
-        "detect-secrets and gitleaks": others,
-        "with our own": [*others, *own_rules()],
-        "and personal data": [*others, *own_rules(), *personal_rules()],
+        "passwords and keys": secret_rules(),
+        "and personal data": [*secret_rules(), *personal_rules()],
     }
     for name, rules in sets.items():
         counts = count(files, rules)
@@ -87,7 +85,7 @@ def main() -> None:
     values = {
         "repositories": Value(repositories),
         "lines": Value(table[1][2] + table[1][4]),
-        "own": Value(len(own_rules())),
+        "rules": Value(len(secret_rules())),
     }
     about = f"{repositories} repositories of CredData, {len(files)} files"
     store("credentials", values, about, {"found": table})

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from benchmarks.credentials import count, labelled_files
-from scripts.corpus.secrets.rules import own_rules
+from scripts.corpus.secrets.rules import secret_rules
 from tests import forked
 from tests.workflow.conftest import checkout
 
@@ -36,5 +36,5 @@ def test_credentials_are_counted_by_the_labels_of_creddata(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "meta/r.csv").write_text("\n".join(rows) + "\ndata/r/absent.py,r,1,1,F,,\n")
     (tmp_path / "data/r/a.py").write_text(code)
-    counts = count(labelled_files(tmp_path), own_rules())
+    counts = count(labelled_files(tmp_path), secret_rules())
     assert counts == {"credentials": 2, "found": 1, "others": 2, "wrong": 1}

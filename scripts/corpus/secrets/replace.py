@@ -1,98 +1,23 @@
 """Replace secrets in a text by placeholders, personal numbers and addresses by such of nobody; count them by kind.
 
-    replace_secrets(b"key = 'ghp_...'")        # text b"key = '<TOKEN>'", counts {"github-pat": 1}
+    replace_secrets(b"key = 'ghp_...'")        # text b"key = '<TOKEN>'", counts {"service-token": 1}
 
 Two passes over the text find which keywords occur; only the rules with one of these keywords are run. The secrets
 themselves are never logged or written: only their kinds are counted. A document that would no longer parse as it did
 is dropped: a placeholder took the place of code.
 """
 
-import json
 import math
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import re2
-from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-from detect_secrets.plugins.base import RegexBasedDetector
 
 from scripts.corpus.heuristics.quality import Dropped
 from scripts.corpus.secrets.personal import in_literal, personal_rules
-from scripts.corpus.secrets.rules import Rule, own_rules, re2_options
-
-# For each detector of detect-secrets the keywords of which at least one occurs in every match. Left out are detectors
-# that find only a header (private keys), any URL with a password, any address or any literal of 44 or 48 characters
-# (IBM), any number, colon and 35 letters (Telegram), and one whose match
-# includes the name before the key (Azure). Short ones are faster: their automaton has fewer states.
-KEYWORDS = {
-    "Artifactory Credentials": ["akc", r"ap[\da-f][a-z0-9]{8}"],
-    "AWS Access Key": ["a3t", "abia", "acca", "akia", "asia", "aws"],
-    "Cloudant Credentials": [r"cl(?:ou(?:dant)?)?[_-]?(?:api)?[_-]?(?:key|pw|pass|token)", r"cloudant\.com"],
-    "Discord Bot Token": [r"\.[\w-]{6}\.[\w-]{27}"],
-    "GitHub Token": ["gh[opsur]_"],
-    "GitLab Token": ["gl[a-z]{2,5}-", "gr1348941"],
-    "JSON Web Token": ["eyj"],
-    "Mailchimp Access Key": [r"-us\d"],
-    "NPM tokens": [":_authtoken="],
-    "OpenAI Token": ["t3blbkfj"],
-    "PyPI Token": ["pypi-age"],
-    "SendGrid API Key": [r"sg\.[\w-]{22}\."],
-    "Slack Token": ["xox[abprs]-", r"hooks\.slack\.com"],
-    "SoftLayer Credentials": ["(?:softlayer|sl)[_-]?(?:api)?[_-]?(?:key|pw|pass|token)", r"api.softlayer\.com"],
-    "Square OAuth Secret": ["sq0csp-"],
-    "Stripe Access Key": ["[rs]k_live_"],
-    "Twilio API Key": ["(?:ac|sk)[a-z0-9]{32}"],
-}
-# detectors whose first group is the secret; for the others it is the whole match
-ONE_GROUP = {"AWS Access Key", "Cloudant Credentials", "NPM tokens", "SoftLayer Credentials"}
-ENTROPY = 3.0  # the least of a match (bits per byte); names, and digests of zeros only, have less
-
-
-def without_lookaround(pattern: str) -> str:
-    """A pattern of detect-secrets in RE2's syntax, which has no lookaround."""
-    for old, new in (
-        (r"(?:(?<=\W)|(?<=^))", r"(?:\W|^)"),  # the secret is a group behind it
-        (r"(?!\w)", r"\b"),
-        ("{50,1024}", "{50,1000}"),
-    ):
-        pattern = pattern.replace(old, new)
-    return pattern
-
-
-def detect_secrets_rules() -> list[Rule]:
-    """The rules of detect-secrets that are named in KEYWORDS."""
-    rules = []
-    for name, detector in sorted(get_mapping_from_secret_type_to_class().items()):
-        if name not in KEYWORDS or not issubclass(detector, RegexBasedDetector):
-            continue
-        kind = name.lower().replace(" ", "-")
-        placeholder = "<API_KEY>"
-        if "token" in kind or "oauth" in kind:
-            placeholder = "<TOKEN>"
-        for regex in detector().denylist:
-            pattern = ("(?i)" if regex.flags & re.IGNORECASE else "") + without_lookaround(regex.pattern)
-            group = 0
-            if name in ONE_GROUP and regex.groups:
-                group = 1
-            rules.append(Rule(kind, placeholder, pattern, KEYWORDS[name], ENTROPY, group))
-    return rules
-
-
-def gitleaks_rules() -> list[Rule]:
-    """The rules of gitleaks that gitleaks.json holds, with its licence."""
-    data = json.loads(Path(__file__).with_name("gitleaks.json").read_text(encoding="utf-8"))
-    rules = []
-    for row in data["rules"]:
-        placeholder = "<API_KEY>"
-        if "token" in row["id"] or "oauth" in row["id"]:
-            placeholder = "<TOKEN>"
-        keywords = [re.escape(word) for word in row["keywords"]]
-        rules.append(Rule(row["id"], placeholder, row["pattern"], keywords, row["entropy"], row.get("group")))
-    return rules
-
+from scripts.corpus.secrets.rules import Rule, re2_options, secret_rules
 
 COMMENT = re.compile(rb"(?:^|[\s;{}()])(?://|/\*|#|--)|^\s*(?:\*|%|;)")  # what begins a comment
 COUNTED = re.compile(r"\d,?\d*\}")
@@ -110,7 +35,7 @@ class Rules(NamedTuple):
 
 @cache
 def all_rules() -> Rules:
-    rules = [*personal_rules(), *own_rules(), *detect_secrets_rules(), *gitleaks_rules()]
+    rules = [*personal_rules(), *secret_rules()]
     by_keyword = {}
     for number, rule in enumerate(rules):
         for word in dict.fromkeys(rule.keywords):
@@ -150,10 +75,7 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
     """[start, end) of each secret that a rule finds, in bytes."""
     spans = []
     for match in rule.compiled.finditer(text):
-        group = rule.group
-        if group is None:
-            group = next((n for n, value in enumerate(match.groups(), 1) if value), 0)
-        start, end = match.span(group)
+        start, end = match.span(next((group for group, value in enumerate(match.groups(), 1) if value), 0))
         start = after_escape(text, start, end)
         secret = text[start:end]
         if not secret or odd_backslashes(text, end) or (rule.entropy and entropy_of(secret) < rule.entropy):
