@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,6 +49,7 @@ def has_experts(config: Mapping[str, Any]) -> bool:
     return any(isinstance(number, list) or (isinstance(number, int) and number > 1) for number in numbers)
 
 
+@cache
 def layer_of(name: str) -> int | None:
     """The number of the layer that a parameter of this name belongs to; None outside the layers."""
     number = re.search(r"\.(\d+)\.", f".{name}")
