@@ -7,6 +7,7 @@ after `--minutes`, with the names of the tests that were running. What tests lea
 import gc
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -26,6 +27,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # What a shell starts with `&` ignores SIGINT, and so does all that it starts; some tests interrupt what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# In memory, where there is room: clones of a thousand small files are copied ten times as fast there as on a disk.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
 SLOW = re.compile(rb"\.slow|model_folder")  # what a file with tests that are not quick has in it

@@ -126,7 +126,7 @@ def pull(name: str, kind: str, pin: str, names: list[str]) -> dict:
     archive, manifest = raw_archive(name), raw_manifest(name)
     both = {other: pointers_of(other) for other in sorted({name, *names})}
     pointers = list(chain.from_iterable(both.values()))
-    cache = cache_folder()
+    cache = cache_folder(Path.cwd())
     with atomic(manifest) as new_manifest, atomic(archive) as new_archive:  # renamed in reverse: the manifest last
         for pointer, out in zip(both[name], (new_archive, new_manifest), strict=True):
             copy_checked(pointer, pointers, cache, out)

@@ -250,8 +250,10 @@ def run_dvc(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, errors="replace")
 
 
-def cache_folder() -> Path:
-    """The folder of DVC's cache. Raises UserError: this is no DVC repository, or its configuration is broken."""
+@cache
+def cache_folder(checkout: Path) -> Path:
+    """The folder of DVC's cache of a checkout, which is the current folder; DVC, slow to start, is asked once. Raises
+    UserError: this is no DVC repository, or its configuration is broken."""
     result = run_dvc("cache", "dir")
     if result.returncode:
         raise UserError(f"dvc cache dir: {' '.join(result.stderr.split())}")
@@ -263,17 +265,24 @@ def cache_object(cache: Path, md5: str) -> Path:
     return cache / "files" / "md5" / md5[:2] / md5[2:]
 
 
+@cache
+def published_files(checkout: Path) -> dict[str, str]:
+    """File → md5 of the files that a checkout's pointers publish."""
+    md5s = {}
+    for pointer in sorted((checkout / "data").glob("*.dvc")):
+        md5s |= {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"]}
+    return md5s
+
+
 def repair_command(files: list[str]) -> str | None:
     """The command that downloads published files again, past a corrupt cache; None if none of them was published.
 
     `dvc pull` alone trusts its cache: it would deliver a corrupt file from there again.
     """
-    md5s = {}
-    for pointer in sorted(Path("data").glob("*.dvc")):
-        md5s |= {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"]}
+    md5s = published_files(Path.cwd())
     files = [file for file in files if file in md5s]
     if not files:
         return None
-    cache = cache_folder()
+    cache = cache_folder(Path.cwd())
     objects = [str(cache_object(cache, md5s[file])) for file in files]
     return f"rm -f {shlex.join([*files, *objects])} && dvc pull {shlex.join(files)}"
