@@ -2,15 +2,11 @@
 
 import json
 import math
-import os
 import platform
-import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -226,33 +222,6 @@ def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, orig
     expected = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
     losses = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
     assert losses == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.soak  # test_kills.py does it to a whole workflow
-def test_a_run_killed_at_random_moments_ends_with_the_same_weights(straight, origin, shards, tmp_path):
-    random.seed(0)
-    words, work = command(origin, shards, tmp_path), tmp_path / "work"
-    for target in (3, 6, 9):
-        process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
-        while process.poll() is None:
-            logs = [
-                line for path in work.glob("*/metrics.jsonl") for line in path.read_text().splitlines(keepends=True)
-            ]
-            if any(line.endswith("\n") and json.loads(line)["step"] >= target for line in logs):
-                time.sleep(random.random() * 0.05)  # some moments fall into a save
-                break
-            time.sleep(0.002)
-        with suppress(ProcessLookupError):  # on a busy machine it may be through before it is seen to be there
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = run(origin, shards, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "resumes at step" in done.stderr
-    ours, theirs = load_file(tmp_path / "out/model.safetensors"), load_file(straight / "out/model.safetensors")
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-    assert [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry] == [
-        entry["loss"] for entry in metrics(straight / "out") if "loss" in entry
-    ]
 
 
 def test_a_half_written_checkpoint_is_never_resumed(straight, tmp_path):

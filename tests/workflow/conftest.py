@@ -31,6 +31,8 @@ PACKAGES = {
     "beta": ["unittest", "xml", "importlib", "logging"],
     "gamma": ["concurrent", "ctypes"],
 }
+# the folder of the sources: what a shell, Snakemake or a program would run or read as an option
+ODD = "; touch ran; $(touch ran) `touch ran` 'one' \"two\" {wildcards} && --x *"
 SHAPE = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -221,7 +223,7 @@ def finished(tmp_path_factory) -> Clone:
         clone.monitoring(log_steps=1, save_steps=2)
         table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
         for name in ("alpha", "beta"):
-            table += row(name, source(name, root.parent / "sources" / name))
+            table += row(name, source(name, root.parent / ODD / name))
         (root / "config/tiny.tsv").write_text(table)
         trace = root.parent / "trace"  # which functions each rule executes, for test_executed.py
         trace.mkdir()

@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from datetime import datetime
 from itertools import pairwise
@@ -112,31 +111,6 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert [loss for loss in ours if loss] == pytest.approx([loss for loss in theirs if loss], abs=1e-3)
     assert (clone.root / "results/report.html").is_file()
     assert clone.jobs() == set()  # profile local has nothing to do here
-
-
-@pytest.mark.soak
-def test_each_rank_runs_once_on_its_node_and_meets_the_others(slurm, tmp_path):
-    machine = tmp_path / "machine.yaml"
-    machine.write_text(MACHINE.format(ranks=2, more=", NCCL_SOCKET_IFNAME: lo, NCCL_IB_DISABLE: 1"))
-    launch = f"{sys.executable} -m scripts.training.launch --machine {machine} --threads 2 tests.workflow.ranks"
-    options = ["-p", "gpu", "-N2", "--ntasks=2", "-c2", "--gres=gpu:a40:2", "-o", str(tmp_path / "out")]
-    subprocess.run(["sbatch", "--comment=rule_ranks", *options, "--wrap", f"{launch} --out {tmp_path}"], check=True)
-
-    def ended() -> bool:  # `sbatch --wait` would look every half a minute
-        return slurm.jobs("ranks")[-1]["JobState"] not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
-
-    slurm.wait(ended, "the ranks to end", 180)
-    assert slurm.jobs("ranks")[-1]["JobState"] == "COMPLETED", (tmp_path / "out").read_text()
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
-    assert [(rank["SLURMD_NODENAME"], rank["LOCAL_RANK"]) for rank in ranks] == [
-        ("n1", "0"),
-        ("n1", "1"),
-        ("n2", "0"),
-        ("n2", "1"),
-    ]
-    for rank in ranks:
-        assert rank["WORLD_SIZE"] == "4" and rank["sum"] == 0b1111
-        assert rank["CUDA_VISIBLE_DEVICES"] == "0,1" and rank["NCCL_SOCKET_IFNAME"] == "lo"
 
 
 def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, tmp_path):

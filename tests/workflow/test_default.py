@@ -1,7 +1,6 @@
 """The default experiment on its real base, with fewer steps and shorter files: the whole way to the answer."""
 
 import shutil
-import subprocess
 
 import pytest
 import yaml
@@ -11,7 +10,6 @@ from scripts.common.files import read_json, read_jsonl
 from scripts.experiment.layout import Layout
 from scripts.release.card import check_release
 from scripts.release.proof import stranger_model
-from tests import forked
 from tests.workflow.conftest import Clone, checkout
 from tests.workflow.engine import Engine, below_the_best
 
@@ -25,7 +23,7 @@ SMALL = {
     },
     "evaluation": {
         "perplexity": {
-            "documents": {"own": 3, "other": 1},
+            "documents": {"own": 2, "other": 1},
             "places": {"per_file": 1, "lines": 5},
             "context": 128,
             "stride": 64,
@@ -62,7 +60,7 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(run):
     question = evaluation["question"]
     assert list(evaluation)[:2] == ["verdict", "question"]
     assert question["sentence"].endswith(question["advice"]) and said.count(question["sentence"]) == 1
-    assert question["steps"] == 2 and question["lines"] > 8
+    assert question["steps"] == 2 and question["lines"] > 5
     bits = {row["name"]: row["value"] for row in question["conditions"]}
     assert list(bits) == ["base", "base + retrieval", "own", "own + retrieval"]
     for model, variants in {"base": ["retrieval"], "own": ["retrieval", "1 steps"]}.items():
@@ -76,25 +74,6 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(run):
     page = (clone.root / "results/own-code/report.html").read_text()
     assert question["sentence"].replace("+", "&#43;") in page or question["sentence"] in page
     assert "dequantized to float32" in page and "own + retrieval" in page
-
-
-@pytest.mark.soak
-def test_a_colleague_who_clones_and_pulls_the_published_default_has_nothing_to_do(run, tmp_path):
-    clone, _ = run
-    dvc = [forked.python(), "-m", "dvc"]
-    for words in (
-        [*dvc, "remote", "add", "-d", "shelf", str(tmp_path / "shelf")],
-        [*dvc, "remote", "modify", "shelf", "verify", "true"],
-        [forked.python(), "-m", "scripts.cli", "publish", "--experiment", "config/small.yaml"],
-    ):
-        subprocess.run(words, cwd=clone.root, check=True, capture_output=True)
-    clone.commit()  # which moves HEAD, the pin of the experiment's source
-    colleague = Clone(tmp_path / "colleague")
-    subprocess.run(["git", "clone", "--quiet", clone.root, colleague.root], check=True)
-    subprocess.run([*dvc, "pull", "--quiet"], cwd=colleague.root, check=True)
-    for checkout_with_results in (clone, colleague):
-        done = checkout_with_results.snakemake("-n", "results/own-code/eval.json", *OPTIONS)
-        assert "Nothing to be done" in done.stdout + done.stderr
 
 
 @pytest.mark.soak

@@ -14,6 +14,7 @@ from scripts.common.manifest import write_manifest
 from scripts.corpus.signatures import signatures
 from scripts.experiment.layout import raw_name
 from scripts.experiment.shards import source_shards
+from tests.workflow.conftest import ODD
 
 SPLIT = "results/corpus/split/manifest.json"
 BETA = "results/corpus/filter/beta/manifest.json"
@@ -21,6 +22,11 @@ BETA = "results/corpus/filter/beta/manifest.json"
 
 def errors(*texts: str) -> list[str]:
     return [line for text in texts for line in text.splitlines() if line.startswith("error: ")]
+
+
+def test_no_part_of_a_sources_location_is_run_as_a_command(finished):
+    assert ODD in (finished.root / "config/tiny.tsv").read_text()
+    assert not list(finished.root.parent.rglob("ran"))
 
 
 def test_a_script_that_fails_after_writing_its_outputs_is_a_failed_job(finished, tmp_path):

@@ -7,11 +7,7 @@ import os
 import re
 import subprocess
 
-import pytest
-
-from scripts.common.files import read_jsonl
 from tests.workflow.conftest import DATA, row, source
-from tests.workflow.test_accept import EXTENSION, accept
 from tests.workflow.test_reruns import repin_beta
 
 SHARDS = {"fetch _0", "filter _0"}
@@ -88,37 +84,6 @@ def test_a_wrong_pin_in_a_shard_ends_in_a_line_that_names_the_source(sharded, tm
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("error: source beta: ")
 
 
-@pytest.mark.soak
-def test_after_an_accepted_change_a_shard_is_kept_and_a_changed_pin_makes_its_source_alone(sharded, tmp_path):
-    clone = sharded.copy(tmp_path / "clone")
-    clone.replace("scripts/corpus/filter.py", EXTENSION, 'return "" if dot <= 0 else name[dot:]')
-    assert "filter _0" in clone.jobs(DATA)
-    done = accept(clone, "filter")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert clone.jobs(DATA) == set()
-    before = ids(clone)
-    repin_beta(clone)
-    clone.snakemake(DATA)
-    after = ids(clone)
-    changed = {path for path in after if after[path] != before.get(path)}
-    assert changed and all("/beta" in path for path in changed), changed
-
-
-@pytest.fixture
-def dated(sharded, tmp_path):
-    """Two git sources in shards, split by time."""
-    clone = sharded.copy(tmp_path / "clone")
-    table = clone.root / "config/tiny.tsv"
-    rows = [table.read_text().splitlines(keepends=True)[0]]
-    for name, day in (("alpha", "2024-05-01"), ("beta", "2025-05-01")):
-        folder = source(name, tmp_path / "repositories" / name)
-        rows.append(f"{name}\tgit\t{folder}\t{commit(folder, day)}\tpython\thigh\tPSF-2.0\n")
-    table.write_text("".join(rows))
-    clone.experiment(lambda config: config["corpus"].update(split={"by": "time", "after": "2025-01-01"}))
-    clone.snakemake(SPLIT)
-    return clone
-
-
 def commit(folder, day):
     """Commit all of a folder on this day; returns the commit."""
     if not (folder / ".git").exists():
@@ -130,31 +95,3 @@ def commit(folder, day):
     return subprocess.run(
         ["git", "-C", folder, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
     ).stdout.strip()
-
-
-@pytest.mark.soak
-def test_histories_are_read_in_shards_and_a_changed_pin_reads_that_of_its_source_alone(dated, tmp_path):
-    sources = {row["source"] for row in read_jsonl(dated.root / "results/corpus/split/test.jsonl.zst")}
-    assert sources == {"beta"}  # all of it is newer than the day
-    assert dated.jobs(SPLIT) == set()
-    histories = {
-        name: dated.root / f"results/sources/history/{name}/first_commits.jsonl.zst" for name in ("alpha", "beta")
-    }
-    before = {name: path.stat().st_ino for name, path in histories.items()}
-    folder = tmp_path / "repositories/beta"
-    (folder / "new.py").write_text("".join(f"def of_today_{n}(): return {n}\n" for n in range(20)))
-    old, new = (
-        re.search(r"beta\tgit\t\S+\t(\w+)", (dated.root / "config/tiny.tsv").read_text())[1],
-        commit(folder, "2025-06-01"),
-    )
-    dated.replace("config/tiny.tsv", old, new)
-    assert {"history _0", "split"} <= dated.jobs(SPLIT)
-    dated.snakemake(SPLIT)
-    assert {name for name, path in histories.items() if path.stat().st_ino != before[name]} == {"beta"}
-    assert "new.py" in {row["path"] for row in read_jsonl(dated.root / "results/corpus/split/test.jsonl.zst")}
-
-    content = histories["alpha"].read_bytes()
-    histories["alpha"].unlink()
-    done = dated.snakemake(SPLIT)
-    assert "done: history _0" in done.stderr and "done: split" not in done.stderr
-    assert histories["alpha"].read_bytes() == content

@@ -1,17 +1,11 @@
 """A stage on a mixture, from its settings to its weights: the rows it is given, its epochs, its reruns, a kill."""
 
-import os
-import signal
-import subprocess
-import time
 from collections import Counter
 
-import psutil
 import pytest
 
 from scripts.common.files import read_json
 from scripts.tokens.packing.shards import Shards
-from tests.workflow.conftest import processes_of
 
 pytestmark = pytest.mark.slow
 LENGTH, BATCH, EPOCHS = 1024, 8, 2
@@ -49,21 +43,6 @@ def rows_of(folder) -> list[bytes]:
     return [shards.tokens[row].tobytes() + shards.flags[row].tobytes() for row in range(len(shards))]
 
 
-def killed_after_a_checkpoint(clone) -> None:
-    """Run the stage, and kill all of its processes once its third checkpoint is whole."""
-    with (clone.root / "killed.log").open("w") as log:
-        process = subprocess.Popen(
-            clone.command(MANIFEST), cwd=clone.root, stdout=log, stderr=log, start_new_session=True
-        )
-    while not list(clone.root.glob("results/work/train/mixed/*/checkpoint-3/whole.json")):
-        assert process.poll() is None, (clone.root / "killed.log").read_text()
-        time.sleep(0.001)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    psutil.wait_procs(processes_of(clone))
-    assert not (clone.root / MANIFEST).exists()
-
-
 def test_a_stage_on_a_mixture_takes_the_shares_and_epochs_of_its_plan(clone):
     clone.snakemake(PLAN, MANIFEST)
 
@@ -88,16 +67,3 @@ def test_a_stage_on_a_mixture_takes_the_shares_and_epochs_of_its_plan(clone):
 
     clone.experiment(more_chats)
     assert clone.jobs(MANIFEST, PLAN) == {f"mix both {LENGTH}", "plan mixed", "train mixed"}
-
-
-@pytest.mark.soak
-def test_a_killed_stage_on_a_mixture_resumes_bit_for_bit(clone, tmp_path):
-    clone.snakemake(PLAN)
-    interrupted = clone.copy(tmp_path / "interrupted")
-    clone.snakemake(MANIFEST)
-    killed_after_a_checkpoint(interrupted)
-    interrupted.snakemake(MANIFEST)
-    folders = [checkout.root / "results/training/train/mixed" for checkout in (clone, interrupted)]
-    weights = [read_json(folder / "manifest.json")["files"]["model.safetensors"]["sha256"] for folder in folders]
-    assert weights[0] == weights[1]
-    assert read_json(folders[1] / "summary.json")["resumed_at_step"] >= 3

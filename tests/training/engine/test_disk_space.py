@@ -1,20 +1,15 @@
 """A stage on a disk that is too small, or that fills up: one line, no half-written checkpoint, and it resumes."""
 
 import re
-import subprocess
-import time
 
 import pytest
 
-from scripts.training.engine.checkpoint_folders import is_complete, step_of
 from tests import forked
 from tests.small_disk import small_disk  # noqa: F401
 from tests.training.conftest import MACHINE
-from tests.training.test_train import command, metrics, run
+from tests.training.test_train import command, run
 
 pytestmark = pytest.mark.fault("the disk", "training")
-
-MANY = {"steps": 600, "save_steps": 50, "eval_steps": 600, "keep_checkpoints": 1}
 
 
 def errors(text: str) -> list[str]:
@@ -33,32 +28,6 @@ def test_a_stage_whose_checkpoints_cannot_fit_is_refused_before_its_first_step(o
     ), line
     assert not list(small_disk.path.glob("work/*/checkpoint-*"))
     assert run(origin, shards, small_disk.path, keep_checkpoints=1, save_steps=12).returncode == 0
-
-
-@pytest.mark.soak
-def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resumes(origin, shards, small_disk):  # noqa: F811
-    small_disk.remount("size=16m")
-    words = [forked.python(), *command(origin, shards, small_disk.path, **MANY)[1:]]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not list(small_disk.path.glob("work/*/checkpoint-*/whole.json")):
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.01)
-    used = int(subprocess.run(["du", "-sk", small_disk.path], capture_output=True, check=True).stdout.split()[0])
-    small_disk.remount(f"size={used + 100}k")  # another program has taken the rest
-    _, text = process.communicate(timeout=120)
-    assert process.returncode == 1
-    [line] = errors(text)
-    assert re.fullmatch(
-        rf"error: {small_disk.path}/work/\S+: No space left on device \(.* are free there now\)", line
-    ), line
-    left = list(small_disk.path.glob("work/*/checkpoint-*"))
-    assert left and all(is_complete(folder) for folder in left)
-    small_disk.remount("size=16m")
-    again = run(origin, shards, small_disk.path, **MANY)
-    assert again.returncode == 0, again.stderr
-    assert f"resumes at step {max(map(step_of, left))}" in again.stderr
-    steps = [entry["step"] for entry in metrics(small_disk.path / "out") if "loss" in entry]
-    assert steps == list(range(1, MANY["steps"] + 1))
 
 
 def test_a_read_only_results_folder_is_a_one_line_error(origin, shards, small_disk):  # noqa: F811

@@ -3,10 +3,8 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -85,75 +83,3 @@ def test_a_killed_rank_is_named_and_the_others_say_in_one_line_that_they_lost_it
         re.match(r"fault: rank 1 on \S+ was killed by SIGKILL, as the kernel does ", line) for line in error_lines
     )
     assert "Traceback" not in errors
-
-
-# two hosts: network namespaces with a cable between them
-ADDRESSES = ("10.213.77.1", "10.213.77.2")
-CAN_NAME_HOSTS = os.geteuid() == 0 and shutil.which("ip") is not None
-
-
-@pytest.fixture
-def hosts():
-    """Two network namespaces with an address each; `ip netns exec NAME` runs a command there."""
-    if not CAN_NAME_HOSTS:
-        pytest.skip("needs root and iproute2, to lay a cable between two network namespaces")
-    names = [f"stagecraft-{os.getpid()}-{number}" for number in range(2)]
-    cards = [f"sc{os.getpid() % 100_000}{letter}" for letter in "ab"]
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True)
-
-    for name in names:
-        ip("netns", "add", name)
-    try:
-        ip("link", "add", cards[0], "netns", names[0], "type", "veth", "peer", "name", cards[1], "netns", names[1])
-        for name, card, address in zip(names, cards, ADDRESSES, strict=True):
-            ip("-n", name, "address", "add", f"{address}/24", "dev", card)
-            ip("-n", name, "link", "set", card, "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        yield names, cards
-    finally:
-        for name in names:
-            ip("netns", "delete", name)
-
-
-def test_hosts_that_lose_their_network_end_with_one_line_each_and_go_on_when_it_is_back(
-    origin, shards, tmp_path, hosts
-):
-    names, cards = hosts
-    words = on_ranks(command(origin, shards, tmp_path, {**TWO, "nodes": 2, "cpu_ranks": 1}, **ENDLESS), 2)
-    started = []
-
-    def start() -> list[subprocess.Popen]:
-        pair = []
-        for number, (name, card) in enumerate(zip(names, cards, strict=True)):
-            place = ["--nnodes", "2", "--nproc-per-node", "1", "--node-rank", str(number)]
-            place += ["--master-addr", ADDRESSES[0], "--master-port", "29411"]
-            line = [*words[:3], *place, *words[words.index("-m", 2) :]]
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": card, "TP_SOCKET_IFNAME": card}
-            errors = (tmp_path / f"errors-{len(started)}").open("w")
-            inside = ["ip", "netns", "exec", name, *line]
-            pair.append(subprocess.Popen(inside, stderr=errors, env=environment, start_new_session=True))
-            started.append(pair[-1])
-        return pair
-
-    try:
-        pair = start()
-        wait_for(lambda: len(logged(tmp_path / "work")) > 25, 300)
-        subprocess.run(["ip", "-n", names[1], "link", "set", cards[1], "down"], check=True)
-        assert all(process.wait(timeout=300) for process in pair)
-        for number in range(2):
-            said = (tmp_path / f"errors-{number}").read_text()
-            assert re.search(
-                r"^fault: tiny: (another process did not answer|the connection to another rank)", said, re.M
-            )
-        subprocess.run(["ip", "-n", names[1], "link", "set", cards[1], "up"], check=True)
-        reached = logged(tmp_path / "work")[-1]
-        start()
-        wait_for(lambda: logged(tmp_path / "work")[-1] > reached, 300)
-        assert "tiny: resumes at step" in (tmp_path / "errors-2").read_text()
-    finally:
-        for process in started:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()

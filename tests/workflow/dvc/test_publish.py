@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests import forked
-from tests.workflow.dvc.conftest import ALL_JOBS, PUBLISH, Checkout, flip
+from tests.workflow.dvc.conftest import PUBLISH, Checkout, flip
 
 
 def test_publishing_leaves_nothing_to_do_in_the_same_checkout(published):
@@ -76,20 +76,6 @@ def test_results_made_from_something_left_out_are_left_out(published, tmp_path):
     assert "left out: results/training/second/manifest.json" in out
     assert "left out: results/eval.json" in out
     assert "training" not in (checkout / "data/results.dvc").read_text()
-
-
-@pytest.mark.soak
-def test_two_experiments_are_published_side_by_side(published, tmp_path):
-    checkout = published.copy(tmp_path / "checkout")
-    second_experiment = ("--config", "results=results/other", "lines=5")
-    assert checkout.run(*second_experiment) == ALL_JOBS
-    checkout.publish("results/other", *second_experiment)
-    checkout.publish()
-    assert "results/other" not in (checkout / "data/results.dvc").read_text()
-    checkout.commit()
-    colleague = checkout.clone(tmp_path / "colleague")
-    assert colleague.planned(*second_experiment) == set()
-    assert colleague.planned() == set()
 
 
 @pytest.mark.parametrize(
