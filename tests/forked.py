@@ -55,7 +55,16 @@ IMPORTED += ["dvc.output", "dvc.scm", "dvc.cachemgr", "dvc.data_cloud", "dvc.rwl
 IMPORTED += ["dvc.dirs", "dvc.repo.worktree", "dvc_data.hashfile.db.local", "dvc_data.hashfile.db.index"]
 IMPORTED += ["dvc_data.hashfile.status", "dvc_data.index.checkout", "dvc_data.index.fetch", "dvc_data.index.push"]
 IMPORTED += ["ruamel.yaml", "rich.live", "rich.status", "dulwich.client", "configobj"]
-IMPORTED += ["numba", "unearth", "license_expression", "tree_sitter", "cyclopts", "bm25s", "rapidfuzz"]
+IMPORTED += [
+    "transformers.conversion_mapping",
+    "numba",
+    "unearth",
+    "license_expression",
+    "tree_sitter",
+    "cyclopts",
+    "bm25s",
+    "rapidfuzz",
+]
 # Beside what they run, these are told which Python this is, for the sandbox: the real one.
 REAL_PYTHON = ("scripts.evaluation.",)
 
@@ -305,7 +314,9 @@ if __name__ == "__main__":
     # Snakemake looks for its plugins in all folders of installed modules, four times a start: half of a small dry run
     iter_modules, installed = pkgutil.iter_modules, list(pkgutil.iter_modules())
     pkgutil.iter_modules = lambda path=None, prefix="": iter_modules(path, prefix) if path else iter(installed)
-    sys.modules["numba"].njit(lambda x: x)(1)  # what numba sets up at the first call takes a second
+    # what these set up at the first call takes a second
+    sys.modules["numba"].njit(lambda x: x)(1)
+    sys.modules["transformers.conversion_mapping"].get_checkpoint_conversion_mapping("qwen2")
     gc.freeze()
     gc.enable()
     assert len(os.listdir("/proc/self/task")) == 1, "a library has started threads"  # noqa: PTH208

@@ -23,6 +23,7 @@ from scripts.serving.server import Server, check_port, named_file, read_key
 from scripts.serving.watched import Watched
 from scripts.sources.providers.git import NO_FILTER
 from scripts.sources.providers.git_process import empty_repository
+from tests import forked
 from tests.evaluation.conftest import TEXTS
 
 
@@ -280,7 +281,7 @@ def test_the_command_serves_real_clients_and_ends_at_once(experiment, layout, tm
         "serve(Assistant(experiment, layout, 'sft'), '127.0.0.1', int(sys.argv[2]), None, layout.served, ['at PORT'])\n"
     )
     server = subprocess.Popen(
-        [sys.executable, "-c", code, str(layout.results), str(port)], stdout=subprocess.PIPE, text=True
+        [forked.python(), "-c", code, str(layout.results), str(port)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert server.stdout.readline() == f"at {port}\n" and json.loads(layout.served.read_text())["port"] == port

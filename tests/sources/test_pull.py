@@ -17,6 +17,7 @@ from scripts.common.errors import UserError
 from scripts.sources import pull as module
 from scripts.sources.archives.canonical_archive import pack_tar
 from scripts.sources.archives.members import Limits
+from tests import forked
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def pull(name, names, kind="git", pin=PIN):
 
 def dvc(*arguments, cwd):
     environment = {**os.environ, "DVC_SITE_CACHE_DIR": str(cwd.parent / "site")}
-    line = [sys.executable, "-m", "dvc", *arguments]
+    line = [forked.python(), "-m", "dvc", *arguments]
     subprocess.run(line, cwd=cwd, env=environment, check=True, capture_output=True)
 
 
@@ -70,6 +71,7 @@ def here(published, tmp_path, monkeypatch):
     monkeypatch.chdir(root)
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / "site"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(sys, "executable", forked.python())  # by which `pull` starts DVC
     return root
 
 
@@ -132,7 +134,7 @@ pull.pull(**given(pull.pull))
 
 
 def test_jobs_side_by_side_all_succeed_with_one_fetch(here, published):
-    line = [sys.executable, "-c", COUNTED, "--kind", "git", "--pin", PIN, "--names", "a", "b", "c", "--name"]
+    line = [forked.python(), "-c", COUNTED, "--kind", "git", "--pin", PIN, "--names", "a", "b", "c", "--name"]
     jobs = [subprocess.Popen([*line, name], stderr=subprocess.DEVNULL) for name in "abc"]
     assert [job.wait() for job in jobs] == [0, 0, 0]
     assert Path("fetches").read_text() == "x"
@@ -191,7 +193,7 @@ def test_remote_that_cannot_be_reached_or_is_not_set_is_refused(here):
 
 def test_folder_that_is_no_dvc_repository_is_refused_in_one_line(here):
     shutil.rmtree(".dvc")
-    line = [sys.executable, "-m", "scripts.sources.pull", *ARGUMENTS]
+    line = [forked.python(), "-m", "scripts.sources.pull", *ARGUMENTS]
     done = subprocess.run(line, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: no DVC repository here")
@@ -258,7 +260,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_pull_leaves_nothing_declared_and_no_lock(step, here, published):
-    line = [sys.executable, "-c", STALL.format(STEPS[step]), *ARGUMENTS]
+    line = [forked.python(), "-c", STALL.format(STEPS[step]), *ARGUMENTS]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "midway\n"
     process.send_signal(signal.SIGKILL)

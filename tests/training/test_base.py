@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from scripts.tokens.tokenizer import train as learn
 from scripts.training.base import base, content_hash
 from scripts.training.model.kernels import architecture
 from scripts.training.planning.parameters import count_parameters
+from tests import forked
 from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch
 
 pytestmark = pytest.mark.fault("base weights", "hostile input")
@@ -202,7 +202,7 @@ def test_without_a_network_a_model_of_the_hub_is_a_one_line_error(tmp_path, monk
 def test_a_killed_job_leaves_no_manifest(origin, tokenizer, tmp_path):
     words = ["--tokenizer", tokenizer, "--out", tmp_path / "out", "--settings"]
     words += [json.dumps({"model": "scratch", "shape": {**SHAPE, "num_hidden_layers": 40}})]
-    process = subprocess.Popen([sys.executable, "-m", "scripts.training.base", *words], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([forked.python(), "-m", "scripts.training.base", *words], stderr=subprocess.DEVNULL)
     while process.poll() is None and not list(tmp_path.glob(".out.*/*")):
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)

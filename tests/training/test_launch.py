@@ -11,6 +11,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.launch import TORCHRUN, launch_command
+from tests import forked
 
 PATH = Path("config/machines/a40.yaml")
 START = ["-m", "scripts.training.train", "--machine", str(PATH), "--threads"]
@@ -113,7 +114,7 @@ def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch
     machine.write_text("nodes: 4\ngpus: 0\ncpu_ranks: 2\nmicro_batch_size: 1\ncollective_timeout: 2\n")
     words = ["--machine", str(machine), "--threads", "1", "scripts.training.plan"]
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
+        [forked.python(), "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     says = "fault: 127.0.0.1:25234: the hosts did not connect within `collective_timeout` of the machine file"
@@ -127,7 +128,7 @@ def test_a_rank_that_dies_is_named_and_not_buried_in_a_traceback(tmp_path):
     machine.write_text("nodes: 1\ngpus: 0\ncpu_ranks: 2\nmicro_batch_size: 1\n")
     words = ["--machine", str(machine), "--threads", "2", "scripts.training.plan", "--no-such-option"]
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
+        [forked.python(), "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert re.fullmatch(r"rank [01] on \S+ ended with exit code 2; its error is above", done.stderr.splitlines()[-1])

@@ -10,7 +10,6 @@ import ipaddress
 import re
 from itertools import pairwise
 
-from scripts.corpus.secrets.checks import is_part
 from scripts.corpus.secrets.rules import Rule
 
 # Top-level domains of addresses: without a list, `x@weights.T` in Python would be an address.
@@ -37,6 +36,12 @@ ADDRESS = re.compile(
 )
 IN_URL = re.compile(rb"://(?:[^/\s:@]{0,64}:)?$")  # what stands before the password or the user in a URL
 STRING = re.compile(rb"""\\.|["'`]""")
+PART_BEFORE, PART_AFTER = re.compile(rb"[\w.-]"), re.compile(rb"[\w-]|\.\w")
+
+
+def is_part(text: bytes, start: int, end: int) -> bool:
+    """Whether numbers that match are a part of something longer: of another number, a word, a date, a version."""
+    return bool(PART_BEFORE.match(text[max(0, start - 1) : start]) or PART_AFTER.match(text[end : end + 2]))
 
 
 def in_literal(text: bytes, start: int) -> bool:
