@@ -15,7 +15,7 @@ import socket
 import sys
 
 # what changes a program when it starts, or one of the libraries when it is imported
-READ_EARLY = ("PYTHON", "LD_", "HF_", "TRANSFORMERS_", "NUMBA_", "MPL")
+READ_EARLY = ("PYTHON", "LD_", "HF_", "TRANSFORMERS_", "NUMBA_", "MPL", "FAKE_")  # the last: another torch, too
 # lm_eval sets one of these when a test imports it; they are about downloads, and no test makes one
 NOT_READ = ("HF_XET_", "PYTHONPATH")  # the last is put into a fork's path, too
 HANDED_ON = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
