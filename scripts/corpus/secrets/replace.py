@@ -2,7 +2,7 @@
 
     replace_secrets(b"key = 'ghp_...'")        # text b"key = '<TOKEN>'", counts {"service-token": 1}
 
-Two passes over the text find which keywords occur; only the rules with one of these keywords are run. The secrets
+One pass over the text finds which keywords occur; only the rules with one of these keywords are run. The secrets
 themselves are never logged or written: only their kinds are counted. A document that would no longer parse as it did
 is dropped: a placeholder took the place of code.
 """
@@ -20,7 +20,6 @@ from scripts.corpus.secrets.personal import in_literal, personal_rules
 from scripts.corpus.secrets.rules import Rule, re2_options, secret_rules
 
 COMMENT = re.compile(rb"(?:^|[\s;{}()])(?://|/\*|#|--)|^\s*(?:\*|%|;)")  # what begins a comment
-COUNTED = re.compile(r"\d,?\d*\}")
 # what may follow a backslash: `n`, `x41`, `u00e9`, `101`
 ESCAPE = re.compile(rb"x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|[\s\S]|")
 
@@ -29,8 +28,8 @@ class Rules(NamedTuple):
     """All rules, and an index that tells which of them may match a text."""
 
     rules: list[Rule]
-    # pairs: a re2.Set of keywords, searched for in one pass, and by number of the keyword the numbers of its rules
-    searches: list[tuple[object, list[list[int]]]]
+    keywords: object  # a re2.Set of all keywords, searched for in one pass
+    of_keyword: list[list[int]]  # by number of the keyword the numbers of its rules
 
 
 @cache
@@ -40,16 +39,11 @@ def all_rules() -> Rules:
     for number, rule in enumerate(rules):
         for word in dict.fromkeys(rule.keywords):
             by_keyword.setdefault(word, []).append(number)
-    # Words that count repeats have many states; in one automaton with the others it would be slower than both.
-    counted = {word for word in by_keyword if COUNTED.search(word)}
-    searches = []
-    for words in (sorted(counted), sorted(by_keyword.keys() - counted)):
-        search = re2.Set.SearchSet(re2_options(case_sensitive=False))
-        for word in words:
-            search.Add(word.encode())
-        search.Compile()
-        searches.append((search, [by_keyword[word] for word in words]))
-    return Rules(rules, searches)
+    keywords = re2.Set.SearchSet(re2_options(case_sensitive=False))
+    for word in by_keyword:
+        keywords.Add(word.encode())
+    keywords.Compile()
+    return Rules(rules, keywords, list(by_keyword.values()))
 
 
 def entropy_of(secret: bytes) -> float:
@@ -98,9 +92,8 @@ def replace_secrets(text: bytes) -> Replaced:
     """Replace the secrets of a text; UTF-8 stays UTF-8."""
     rules = all_rules()
     numbers = set()
-    for search, by_keyword in rules.searches:
-        for word in search.Match(text) or ():
-            numbers.update(by_keyword[word])
+    for word in rules.keywords.Match(text) or ():
+        numbers.update(rules.of_keyword[word])
     spans = []
     for number in sorted(numbers):
         for start, end in secrets_of(rules.rules[number], text):
