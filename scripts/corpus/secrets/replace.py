@@ -1,4 +1,4 @@
-"""Replace secrets in a text by placeholders, personal numbers and addresses by such of nobody; count them by kind.
+"""Replace secrets in a text by placeholders and addresses by such of nobody; count them by kind.
 
     replace_secrets(b"key = 'ghp_...'")        # text b"key = '<TOKEN>'", counts {"service-token": 1}
 
@@ -130,7 +130,8 @@ def broken(raw: bytes, cleaned: bytes, spans: list[tuple[int, int]], document: d
     if document["language"] not in syntaxes():
         return False
     language = parsed_as(document["path"], document["language"])
-    return faults(cleaned, language) > faults(raw, language)
+    left = faults(cleaned, language)
+    return left > 0 and left > faults(raw, language)
 
 
 class SecretReplacer:

@@ -89,7 +89,7 @@ class Filter(Record):
     secrets: Literal["replace", "keep"] = Field(
         "replace",
         description="`replace` replaces keys, tokens and passwords by `<API_KEY>`, `<TOKEN>`, `<PRIVATE_KEY>`,"
-        " `<PASSWORD>`, e-mail and IP addresses, phone, card and identity numbers by such of nobody, and counts them;"
+        " `<PASSWORD>`, e-mail and IP addresses by such of nobody, and counts them;"
         " `keep` leaves them in the text.",
     )
     decontaminate: bool | Annotated[list[Text], Field(min_length=1)] = Field(
@@ -104,7 +104,7 @@ class Filter(Record):
         """Extension, or whole name of a file → its language, or `c_or_cpp`."""
         return self.extensions or extensions_of(self.languages)
 
-    @property
+    @cached_property
     def unread_folders(self) -> set[str]:
         """The names of folders that are not read, in lower case."""
         names = [*EXCLUDED, *self.excluded_folders]

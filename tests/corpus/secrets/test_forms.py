@@ -1,4 +1,4 @@
-"""Forms of credentials and personal numbers, and labelled hits in real code: how many are found, how many wrong.
+"""Forms of credentials and addresses, and labelled hits in real code: how many are found, how many wrong.
 
 `real_hits.json` holds lines of curl, redis, gin, ripgrep, serde, nlohmann/json, botocore, moto, pandas and SQLAlchemy
 on which this or an earlier version replaced something other than an e-mail address, each labelled by eye: is what was
