@@ -79,6 +79,11 @@ PLANTED = {
     "password, without quotes, in a comment": ("# root password: {}", "Hunter2!real", "<PASSWORD>"),
     "netrc-password": ("machine example.org login me password {}", "rabbit", "<PASSWORD>"),
     "netrc-password, on lines": ("machine example.org\n  login me\n  password {}", "badger", "<PASSWORD>"),
+    "mailchimp-api-key": ('"{}"', token(32, HEX) + "-us17", "<API_KEY>"),
+    "airtable-access-token": ("'{}'", f"pat{token(14)}.{token(64, HEX)}", "<TOKEN>"),
+    "terraform-api-token": ('token = "{}"', f"{token(14)}.atlasv1.{token(64)}", "<TOKEN>"),
+    "azure-ad-client-secret": ("'{}'", f"{token(3)}8Q~{token(34)}", "<API_KEY>"),
+    "webhook-url, of Teams": ("'{}'", f"https://acme.webhook.office.com/webhookb2/{token(36)}@{token(36)}", "<TOKEN>"),
     "mailgun-api-key": ('"{}"', "key-" + token(32, HEX), "<API_KEY>"),
     "mailgun-api-key, of today": ('"{}"', f"{token(32, HEX)}-{token(8, HEX)}-{token(8, HEX)}", "<API_KEY>"),
     "generic-api-key, on the line after its name": ('client_secret = (\n  "{}")', token(40) + "912", "<API_KEY>"),
@@ -99,6 +104,17 @@ def test_each_planted_kind_is_replaced_and_the_text_around_it_stays(kind):
     expected_kind = kind.partition(",")[0].partition(" in ")[0]
     assert counts.total() == 1 and (set(counts) == {expected_kind} or placeholder in ("<TOKEN>", "<API_KEY>"))
     assert replace_secrets(cleaned)[:2] == (cleaned, {})
+
+
+# of keys of other services, as their documentation shows them
+BEGINNINGS = "shpss_ shpca_ glc_ glsa_ dp.pt. rdme_ pnu_ ntn_ sgp_ sq0csp- sq0atp- xapp-1- doo_v1_ NRAK- EZTK fio-u-"
+BEGINNINGS += " pul- sk-proj- hvs."
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS.split())
+def test_a_key_of_a_service_is_found_by_how_it_begins(beginning):
+    secret = beginning + token(32)
+    assert replace_secrets(f'x = "{secret}"\n'.encode()).text in (b'x = "<TOKEN>"\n', b'x = "<API_KEY>"\n')
 
 
 HARMLESS = [
