@@ -7,7 +7,7 @@ import pytest
 from benchmarks.credentials import count, labelled_files
 from scripts.corpus.secrets.rules import secret_rules
 from tests import forked
-from tests.workflow.conftest import checkout
+from tests.workflow.conftest import Clone, checkout
 
 SMALLEST = {
     "bench_near_duplicates": ["--count", "40"],
@@ -17,11 +17,16 @@ SMALLEST = {
 }
 
 
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Clone:
+    clone = checkout(tmp_path_factory.mktemp("benchmarks") / "stagecraft")
+    clone.commit()
+    return clone
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
-def test_a_benchmark_runs_to_its_end(tmp_path, name):
-    clone = checkout(tmp_path / "stagecraft")
-    clone.commit()
+def test_a_benchmark_runs_to_its_end(clone, name):
     line = [forked.python(), "-m", f"benchmarks.{name}", *SMALLEST[name]]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr[-3000:]

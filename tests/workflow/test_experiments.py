@@ -139,6 +139,7 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
     assert 0 < low <= gates["answer_seconds"]["value"] <= high
 
 
+@pytest.mark.soak
 def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shared_clone):
     results = trained(shared_clone, "two-stage-nope", "adapt", "whole")
     for stage in ("adapt", "whole"):

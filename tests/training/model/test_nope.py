@@ -185,7 +185,6 @@ def test_the_base_rule_converts_and_checks_the_hash_of_what_it_copied(origin, to
     )
 
 
-@pytest.mark.soak
 def test_a_stage_on_no_rope_layers_moves_these_alone(tokenizer, shards, tmp_path):
     folder, out = tmp_path / "base", tmp_path / "out"
     base(scratch(no_rope_layers=[1]), 1, tokenizer, folder)

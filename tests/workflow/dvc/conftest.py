@@ -57,6 +57,7 @@ class Checkout:
         out = self.snakemake("--rerun-incomplete", *arguments)
         jobs = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)+)", out, re.MULTILINE)
         assert jobs or "Nothing to be done" in out, out
+        assert "Traceback" not in out, out
         return {" ".join([rule, *re.findall(r"wildcards: \w+=(\w+)", text)]) for rule, text in jobs}
 
     def planned(self, *arguments: str) -> set[str]:
