@@ -8,7 +8,7 @@ from scripts.experiment.machine_files import read_yaml
 
 @pytest.fixture(autouse=True)
 def no_search_for_garbage():
-    """Fingerprints keep a million nodes of syntax trees; to look through them again and again takes half of the time."""
+    """Fingerprints keep a million nodes of syntax trees; to look through them each time takes half of the time."""
     gc.disable()
     yield
     gc.enable()
