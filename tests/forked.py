@@ -86,6 +86,7 @@ def folder() -> Path:
         # threads that the libraries would start at once: a process with threads cannot be forked safely
         environment = ENVIRONMENT | {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
         environment["DS_ACCELERATOR"] = "cpu"  # as launch.py has it where there is no GPU
+        environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"  # of larger pages a fork copies half the tables
         subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL)
     atexit.register(ours.close)
     (directory / "bin").mkdir()
