@@ -236,7 +236,7 @@ TOKENS = (
 API_KEYS = (
     "sk-", "AIza", "LTAI", "AKID[A-Za-z0-9]{19}", "sk_[0-9a-f]{16}", "[rs]k_(?:live|test|prod)_", "A3-", "ABSK", "AKCp", "SG\\.", "p8e-",
 )  # fmt: skip
-SERVICE = r"(?:^|[^\w.-])((?:{})[\w.-]{{12,250}}\w)"
+SERVICE = r"(?:^|[^\w.-]|\\[nrt])((?:{})[\w.-]{{12,250}}\w)"
 
 
 def secret_rules() -> list[Rule]:
