@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 import yaml
 
 FILE = Path(__file__).with_name("valid_json.py")
 
 
+@pytest.mark.soak
 def test_a_suite_is_one_file_from_its_settings_to_gates_and_report(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     shutil.copy(FILE, clone.root / "scripts/evaluation/suites")

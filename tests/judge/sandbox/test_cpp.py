@@ -61,7 +61,9 @@ def test_a_right_function_passes_beside_names_that_hide_those_of_the_tests(quick
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("include", "name"), [("bits/stdc++.h", "all"), ("vector", "common")])
+@pytest.mark.parametrize(
+    ("include", "name"), [pytest.param("bits/stdc++.h", "all", marks=pytest.mark.soak), ("vector", "common")]
+)
 def test_headers_are_compiled_before_and_show_a_program_no_more_than_it_includes(sandbox, include, name):
     needs_cpp()
     judge = Judge(sandbox, Limits(20, 1 << 30))

@@ -109,6 +109,7 @@ def test_contradictions_are_one_line_errors(changes, says):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.soak
 def test_an_optimizer_is_one_row(origin, shards, tmp_path):
     """In a copy of the scripts: settings, plan, disk check and training take a row for one that transformers makes."""
     shutil.copytree("scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("*.pyc.*"))
