@@ -3,9 +3,9 @@
     python -m benchmarks.credentials CREDDATA     # stores docs/figures/credentials.json
 
 CREDDATA is a checkout of github.com/Samsung/CredData whose `data/` its `download_data.py` has filled, or a part of
-that: lines of files that are not there are left out. No rule of ours was written after these lines, but those that
-find nothing there were taken out. A credential counts as found where at least half of it is
-replaced; a line labelled as none counts as wrong where anything on it is replaced.
+that: lines of files that are not there are left out. No rule was written after these lines, but many that find
+nothing there were taken out. A credential counts as found where at least half of it is replaced; a line labelled as
+none counts as wrong where anything on it is replaced.
 """
 
 import csv

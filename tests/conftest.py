@@ -38,7 +38,6 @@ SLOW = re.compile(rb"\.slow|model_folder")  # what a file with tests that are no
 LONGEST = ["test_default.py", "test_cluster.py", "test_experiments.py", "test_lost_processes.py", "test_kills.py"]
 LONGEST += [
     "test_jobs.py",
-    "test_published_shards.py",
     "test_many_sources.py",
     "test_provenance.py",
     "test_parallel.py",

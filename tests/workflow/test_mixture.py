@@ -1,4 +1,4 @@
-"""A stage on a mixture, from its settings to its weights: the rows it is given, its epochs, its reruns, a kill."""
+"""A stage on a mixture, from its settings to its weights: the rows it is given, its epochs, its reruns."""
 
 from collections import Counter
 

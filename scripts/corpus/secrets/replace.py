@@ -69,7 +69,8 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
     """[start, end) of each secret that a rule finds, in bytes."""
     spans = []
     for match in rule.compiled.finditer(text):
-        start, end = match.span(next((group for group, value in enumerate(match.groups(), 1) if value), 0))
+        group = next((number for number, value in enumerate(match.groups(), 1) if value), 0)
+        start, end = match.span(group)
         start = after_escape(text, start, end)
         secret = text[start:end]
         if not secret or odd_backslashes(text, end) or (rule.entropy and entropy_of(secret) < rule.entropy):

@@ -5,7 +5,6 @@
 The file, `.snakemake/stagecraft/fingerprints.json`, names the hash of all files of scripts/ that it holds for.
 """
 
-import gc
 import hashlib
 import json
 import sys
@@ -38,10 +37,7 @@ def fingerprint(module: str, without: tuple[str, ...] = (), file: Path = KEPT) -
     if noted.get("tree") == tree:
         kept = noted["fingerprints"]
     if key not in kept:
-        gc.disable()  # of the many objects of syntax trees, which stay, none is garbage: to look takes half of the time
         kept[key] = computed(module, without)
-        gc.freeze()
-        gc.enable()
         write_cache(file, {"tree": tree, "fingerprints": kept})
     return kept[key]
 

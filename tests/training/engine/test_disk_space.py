@@ -1,4 +1,4 @@
-"""A stage on a disk that is too small, or that fills up: one line, no half-written checkpoint, and it resumes."""
+"""A stage on a disk that is too small or may only be read: one line, before its first step."""
 
 import re
 

@@ -100,6 +100,7 @@ def test_damaged_records_of_snakemake_rerun_nothing_and_hide_no_edited_setting(c
     assert checkout.planned("--config", "second_rate=0.7") == {"train second", "gate"}
     assert checkout.planned("--config", "lines=20") == ALL_JOBS
     (checkout / "results/eval.json").unlink()
+    assert checkout.planned("--config", "second_rate=0.7") == {"train second", "gate"}
     assert checkout.run() == {"gate"}
 
 
