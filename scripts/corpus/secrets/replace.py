@@ -113,9 +113,12 @@ def replace_secrets(text: bytes) -> Replaced:
 
 
 def inert(text: bytes, start: int, end: int) -> bool:
-    """Whether a secret stands in a comment or inside a literal by what is left of it on its line."""
+    """Whether a secret stands in a comment or inside a literal by what is left of it on its line, or in a docstring."""
+    if b"\n" in text[start:end]:
+        return False
     line = text[text.rfind(b"\n", 0, start) + 1 : start]
-    return b"\n" not in text[start:end] and (bool(COMMENT.search(line)) or in_literal(text, start))
+    docstring = text.count(b'"""', 0, start) % 2 or text.count(b"'''", 0, start) % 2
+    return bool(COMMENT.search(line) or docstring) or in_literal(text, start)
 
 
 def broken(raw: bytes, cleaned: bytes, spans: list[tuple[int, int]], document: dict) -> bool:

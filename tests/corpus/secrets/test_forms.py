@@ -135,8 +135,9 @@ def test_a_document_that_parsed_and_would_not_any_more_is_dropped():
     from scripts.corpus.heuristics.quality import Dropped
 
     code = "def product(table, me):\n    return table[me@gmail.com]\n"  # a product of matrices, no address
-    with pytest.raises(Dropped, match="redaction"):
-        SecretReplacer().replace(document(code), code.encode())
+    for text in (code, f"\"\"\"Texts, of '''quotes'''.\"\"\"\n{code}"):
+        with pytest.raises(Dropped, match="redaction"):
+            SecretReplacer().replace(document(text), text.encode())
     kept = f'"""Written by\nme@gmail.com\n"""\n{code.replace("@", ".")}'
     replacer, record = SecretReplacer(), document(kept)
     assert replacer.replace(record, kept.encode()).decode() == record["text"] == kept.replace("me@gmail.com", "<EMAIL>")
