@@ -66,6 +66,8 @@ IDENTIFIER = re.compile(
     rb"(?i)(?:id|name|(?:action|change|client|request)[_-]?token)[\"'\])]*[ \t]*(?:[:=>]{1,2}|,|\|\||\?\?)"
     rb"[ \t]*[\"'`]?$"
 )
+# no secret in spite of its name: `publicKeyToken="31bf3856ad364e35"`, `"AWS::AppSync::ApiKey": "83c788859d3c6ab6"`
+PUBLIC = re.compile(rb"(?i)(?:public\w*|[\"']\w+(?:::\w+)+)\W*$")
 
 
 def is_password(text: bytes, start: int, end: int) -> bool:
@@ -93,10 +95,19 @@ def is_no_type(text: bytes, start: int, end: int) -> bool:
     return text[start:end].lower() not in (b"string", b"char", b"text")
 
 
-def is_mixed(secret: bytes) -> bool:
-    """Whether a text has small letters and capitals, but not as words in camelCase have them."""
+def is_mixed(secret: bytes, most: float = 0.4) -> bool:
+    """Whether a text has small letters and capitals, but not as words in camelCase have them: `most` is the largest
+    share of it that may be three small letters or more in a row."""
     in_words = sum(map(len, re.findall(rb"[a-z]{3,}", secret)))
-    return bool(re.search(rb"[a-z]", secret) and re.search(rb"[A-Z]", secret)) and in_words <= 0.4 * len(secret)
+    return bool(re.search(rb"[a-z]", secret) and re.search(rb"[A-Z]", secret)) and in_words <= most * len(secret)
+
+
+def is_text(secret: bytes) -> bool:
+    """Whether this is base64 of a text in ASCII: `dGhlIHNhbXBsZSBub25jZQ==` is "the sample nonce"."""
+    try:
+        return bool(re.fullmatch(rb"[\s!-~]+", base64.b64decode(secret, validate=True)))
+    except binascii.Error:
+        return False
 
 
 def is_random(text: bytes, start: int, end: int) -> bool:
@@ -107,22 +118,20 @@ def is_random(text: bytes, start: int, end: int) -> bool:
         return not IDENTIFIER.search(text[max(0, start - 40) : start])
     longest = max(re.split(rb"[-._/]", secret), key=len)
     enough = len(re.findall(rb"\d", secret)) >= 3 or (len(longest) >= 20 and is_mixed(longest))
-    if not enough or len(longest) < 16 or COUNTING.search(secret.lower()):
-        return False
-    try:  # `dGhlIHNhbXBsZSBub25jZQ==` is "the sample nonce"
-        return not base64.b64decode(secret, validate=True).isascii()
-    except binascii.Error:
-        return True
+    return enough and len(longest) >= 16 and not COUNTING.search(secret.lower()) and not is_text(secret)
 
 
 def is_encoded(text: bytes, start: int, end: int) -> bool:
-    """Whether a value looks like random bytes, or a text, in base64: capitals, small letters and digits without words,
-    and no path. It stands behind a name that says what it is, so a text counts, too."""
+    """Whether a value looks random, or like a text in base64. It stands behind a name that says what it is, so a text
+    counts, and capitals and small letters that are neither words nor a path are enough."""
     secret = text[start:end]
-    if not (is_mixed(secret) and re.search(rb"\d", secret)) or COUNTING.search(secret.lower()):
+    if COUNTING.search(secret.lower()) or PUBLIC.search(text[max(0, start - 80) : start]):
         return False
+    if is_text(secret) or is_random(text, start, end):
+        return True
     words = [part for part in secret.split(b"/") if re.fullmatch(rb"[A-Za-z]?[a-z_.-]{2,}\d*", part)]
-    return len(words) < 2
+    # of random bytes these shares leave 0.4% out where they are 18, and 3% where they are 12
+    return len(words) < 2 and is_mixed(secret, 0.55 if re.search(rb"[\d+]", secret) else 0.3)
 
 
 def is_plain_token(text: bytes, start: int, end: int) -> bool:
@@ -143,13 +152,14 @@ def is_url_password(text: bytes, start: int, end: int) -> bool:
     return bool(re.search(rb"[\d!#^&*+?~-]", text[start:end])) and is_password(text, start, end)
 
 
-# Parts of patterns. Between a name and its literal: `] = "`, `[] = "`, `: "`, with a type as `: &str = "`; the literal
-# may stand on the next line, also in parentheses, and in a call that makes text or bytes of it: `String::from("`, `b"`.
+# Parts of patterns. Between a name and its literal: `] = "`, `[] = "`, `: "`, with a type as `: &str = "`, and more
+# blanks where a formatter aligns literals; one may stand on the next line, also in parentheses, and in a call that makes
+# text or bytes of it: `String::from("`, `b"`.
 WRAPPED = (
     r"(?:(?:\[\]byte|string::from|secret(?:str|string)?|str|bytes|std::string)\([ \t]{0,2}|[bru]{1,2}|!!str[ \t])?"
 )
 BECOMES = (
-    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?(?:\[\w{1,8}\]|[A-Za-z]\w{0,15})(?: \w{1,8})?| string)?[ \t]{0,4}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,4}"""
+    r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?(?:\[\w{1,8}\]|[A-Za-z]\w{0,15})(?: \w{1,8})?| string)?[ \t]{0,40}(?::=|=>|<-|(?:\|\||\?\?|[?+])?=|:)[ \t]{0,40}"""
     r"(?:[(\\]?\r?\n[ \t]*|\[[ \t]?)?" + WRAPPED
 )
 QUOTED = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
@@ -194,11 +204,15 @@ KEYS = [
     (r"(?i)(?:--key|(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY + r")(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})", [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?" + IN_A_ROW], is_plain_token),
 ]  # fmt: skip
 
-# A value in base64, quoted or alone on its line, behind a name that ends so; a text in base64 counts, too.
+# A random value, quoted or alone on its line, behind a name that ends so, as the default of what is read from the
+# environment, of a variable in Terraform, or on the line below, as Kubernetes has it; a text in base64 counts, too.
 ENCODED = {"<PASSWORD>": r"(?:passw(?:or)?d|passwd|pwd)", "<API_KEY>": r"(?:secret|api[_-]?key|token)"}
-NAMED_ENCODED = (
-    r"""(?im){}["']?[ \t]*(?:=>|:?=|:)[ \t]*(?:["']([\w+/-]{{16,}}={{0,2}})["']|([\w+/-]{{16,}}={{0,2}})[ \t,;]*\r?$)"""
+BEFORE_VALUE = (
+    r"""(?:["'\])]{0,3}(?:[ \t]*:[ \t]*[\w.\[\]]{1,20})?[ \t]*(?:=>|:?=|:)[ \t]*|["'],[ \t]*"""
+    r"""|["']?[ \t]*\r?\n[ \t]*value:[ \t]*|"[ \t]*\{[^{}]{0,200}?\bdefault[ \t]*=[ \t]*)"""
 )
+SIXTEEN = r"""["']?[\w+/-]{16}"""
+VALUE = r"""(?:["']([\w+/-]{16,}={0,2})["']|([\w+/-]{16,}={0,2})[ \t,;]*\r?$)"""
 
 # Forms of single services: kind, placeholder, pattern, keyword, least entropy
 FORMS = [
@@ -244,8 +258,10 @@ def secret_rules() -> list[Rule]:
     rules = [Rule("password", "<PASSWORD>", pattern, words, check=check) for pattern, words, check in PASSWORDS]
     for placeholder, name in ENCODED.items():
         kind = {"<PASSWORD>": "password", "<API_KEY>": "generic-api-key"}[placeholder]
-        word = name + r"""["']?[ \t]*(?:=>|:?=|:)[ \t]*["']?[\w+/-]{16}"""
-        rules.append(Rule(kind, placeholder, NAMED_ENCODED.format(name), [word], 3, check=is_encoded))
+        direct = name + r"""["'\])]*[ \t]*[:=>,]+[ \t]*""" + SIXTEEN
+        typed = name + r"""[ \t]*:[ \t]*[\w.\[\]]+[ \t]*=[ \t]*""" + SIXTEEN
+        words = [direct, typed, r"\bdefault[ \t]*=[ \t]*" + SIXTEEN, r"\n[ \t]*value:[ \t]*" + SIXTEEN]
+        rules.append(Rule(kind, placeholder, f"(?im){name}{BEFORE_VALUE}{VALUE}", words, 3, check=is_encoded))
     for kind, placeholder, pattern, word, entropy in FORMS:
         rules.append(Rule(kind, placeholder, pattern, [word], entropy))
     for kind, placeholder, prefixes in (("service-token", "<TOKEN>", TOKENS), ("service-key", "<API_KEY>", API_KEYS)):

@@ -44,6 +44,9 @@ LOOK_ALIKES = [
     'id = "test_case_getHttpResponseWithStatus200And404"',
     'name = "sha256-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
     'password = "user_password_1"',
+    '"AWS::AppSync::ApiKey": "83c788859d3c6ab6"',
+    '<assemblyIdentity publicKeyToken="31bf3856ad364e35" language="neutral"/>',
+    'secret: "kubernetes/io/service/account/default"',
     "codecs.encode(password, 'rot13')",
     "openssl enc -aes-256-cbc -in secret_1 -out b",
     'secret = "getAuthenticationTokenFromTheRequestHeader"',
@@ -57,13 +60,18 @@ LOOK_ALIKES = [
 ]
 
 
+WORDS = "the service of all orders runs on this machine and nobody else may ever read what it says".split()  # noqa: SIM905
 MADE = {  # by `openssl rand -base64 18`, `openssl rand -hex 20`, `uuidgen`, and `base64` of a text
     "random bytes": lambda draw: base64.b64encode(draw.randbytes(18)).decode(),
     "hexadecimal digits": lambda draw: draw.randbytes(20).hex(),
     "UUID": lambda draw: str(uuid.UUID(bytes=draw.randbytes(16), version=4)),
-    "text": lambda draw: base64.b64encode(f"the service of {draw.random()}".encode()).decode(),
+    "text": lambda draw: base64.b64encode(" ".join(draw.choices(WORDS, k=6)).encode()).decode(),
 }
-WRITTEN = ('{} = "{}"', '"{}": "{}",', "{}: {}", '{}: "{}"', "{}={}", '  {} = "{}"')  # Python, YAML, .env, Terraform
+WRITTEN = (  # in Python, YAML, .env, Terraform, Go and Kubernetes
+    '{} = "{}"', '"{}": "{}",', 'db_{}: str = "{}"', 'os.environ["{}"] = "{}"', 'os.getenv("{}", "{}")',
+    "{}: {}", '{}: "{}"', "{}={}", '  {} = "{}"', '  {}             = "{}"',
+    'variable "db_{}" {{\n  type = string\n  default = "{}"\n}}', '{} := "{}"', '- name: {}\n  value: "{}"',
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", MADE)
