@@ -293,7 +293,8 @@ def update(folder: Path, experiment: Path) -> None:
     listed = re.compile(r"(own:\s*\{?\s*sources: )\[[^\]]*\]")
     if not listed.search(text):
         raise UserError(f"{experiment}: no line `own: {{sources: [...]}}`, where new clones would be added")
-    text = listed.sub(rf"\g<1>[{', '.join(names)}]", text)
+    in_flow = yaml.safe_dump(names, default_flow_style=True, width=2**31).strip()  # a name of digits is quoted
+    text = listed.sub(rf"\g<1>{in_flow}", text)
     filters = read_yaml(experiment)["corpus"]["filter"]
     languages, encodings = languages_and_encodings(clones)
     languages.update(filters.get("languages", []))
@@ -304,7 +305,6 @@ def update(folder: Path, experiment: Path) -> None:
         text = re.sub(r"encodings: \[[^\]]*\]", converted, text)
     elif encodings:  # on a line of its own, where languages have one
         text = re.sub(r"^( *)(languages: \[[^\]]*\])$", rf"\1\2\n\1{converted}", text, flags=re.MULTILINE)
-    table.unlink()
     write_sources(rows, table)
     write(experiment, text)
     print(f"written: {table}, {experiment}")

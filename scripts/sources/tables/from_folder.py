@@ -171,8 +171,7 @@ def location_of(repository: Path) -> str:
 
 
 def write_sources(rows: list[dict[str, str]], path: Path) -> None:
-    """Write the table as `read_sources` reads it. Raises UserError: `path` exists, or a value is wrong."""
-    check_absent(path)
+    """Write the table as `read_sources` reads it. Raises UserError: a value is wrong; what was there stays."""
     cells = []
     for row in rows:
         cells.append([row[column] for column in COLUMNS])

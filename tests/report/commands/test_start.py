@@ -333,17 +333,17 @@ def test_an_update_moves_to_the_newest_commits_and_adds_clones(tmp_path, capsys)
     before = loaded("mine").sources["one"].pin
     (one / "more.py").write_text(code(99))
     commit(one)
-    two = repository(tmp_path / "mine/two", 20, ".go")
+    two = repository(tmp_path / "mine/2048", 20, ".go")
     for number in range(20):
         comment = f"// 这是第{number}个文件，用来计算数值，并返回结果给调用者\n" * 8
         (two / f"more{number}.go").write_bytes((comment + code(number + 500)).encode("gbk"))
     commit(two)
     start(tmp_path / "mine", "profiles/local", newer=True)
     view = loaded("mine")
-    assert view.sources["one"].pin != before and view.experiment.corpus.compose["own"].sources == ["one", "two"]
+    assert view.sources["one"].pin != before and view.experiment.corpus.compose["own"].sources == ["one", "2048"]
     assert set(view.experiment.corpus.filter.languages) == {"go", "python"}
     assert view.experiment.corpus.filter.encodings == ["gbk"]
-    assert "two: added" in capsys.readouterr().out
+    assert "2048: added" in capsys.readouterr().out
     with pytest.raises(UserError, match=r"--update: no config/none\.yaml"):
         start(tmp_path / "mine", "profiles/local", name="none", newer=True)
 
