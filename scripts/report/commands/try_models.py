@@ -44,13 +44,16 @@ def text_before(place: str) -> tuple[str, str]:
 
 
 def split_with(experiment: Experiment, layout: Layout, path: str) -> str:
-    """The split that a file is in, as words; empty where it is in none."""
+    """The split that a file is in, as words; empty where it is in none. A file of the same path elsewhere counts where
+    its text is the same, or its folder has the name of the source."""
     own, words = str(Path(path).resolve()), {"train": "trained on", "validation": "for validation", "test": "held out"}
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
     for name, dataset in experiment.corpus.compose.items():
         for split in SPLITS if dataset.kind == "code" else ():
             file = split_file(layout.dataset(name), split)
             for document in read_jsonl(file) if file.is_file() else ():
-                if own.endswith(f"/{document['id'].partition('/')[2]}"):
+                same_path = own.endswith(f"/{document['id'].partition('/')[2]}")
+                if same_path and (document["text"] == text or own.endswith(f"/{document['id']}")):
                     return f"{words[split]} ({name})"
     return ""
 

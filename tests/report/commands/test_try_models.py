@@ -60,6 +60,11 @@ def test_a_place_is_continued_alone_and_after_code_that_resembles_it(asked, caps
         "=== pretrain + retrieval",
     ]
     assert said.count("    after s/paths.py:1\n") == 2 and "a.py: trained on (code)\n" in said
+    for folder, known in (("other", False), ("s", True)):  # of another repository; of the source, edited since
+        Path(folder).mkdir()
+        Path(folder, "a.py").write_text(f"{CODE}# edited\n")
+        try_models.try_models("local", None, None, f"{folder}/a.py:5", None)
+        assert ("trained on" in capsys.readouterr().out) == known
 
 
 def test_a_running_server_is_asked_for_the_stage(asked, tmp_path, monkeypatch, capsys):
