@@ -187,6 +187,8 @@ PASSWORDS = [
     (r"(?im)(?:^|[;\"'?&])(?:\w{0,20}[_-])?(?:password|pwd)=([^;&\"'\s<>{}()%$]{4,64})(?:[;&\"']|$)", [r"[;\"'?&](?:\w+[_-])?(?:password|pwd)="], is_password),
     # `IDENTIFIED BY '...'`, `WITH PASSWORD '...'`
     (r"(?i)(?:\bidentified[ \t]+by|\b\w{0,20}password|[:\"'-]\w{0,20}password[\"']?,)[ \t]+['\"]([^'\"\s\\]{5,64})['\"]", [r"(?:identified[ \t]+by|password[\"']?,?)[ \t]+['\"]"], is_password),
+    # `<password>...</password>`
+    (r"(?i)<(?:\w{1,20}[.:_-])?password>[ \t]*([^<>\s${}%]{5,64})[ \t]*</", [r"password>[ \t]*[^<>\s]{5}"], is_password),
     # `setPassword("...")`, `auth=("user", "...")`, `define('DB_PASSWORD', '...')`
     (r"(?i)(?:set|with|\.)_?\w{0,20}" + PASSWORD + r"\([ \t]{0,4}" + QUOTED + r"[ \t]{0,4}[),]", [r"passw[a-z]*\([ \t]{0,4}[\"'`]", r"pwd\([ \t]{0,4}[\"'`]"], is_password),
     (r"""(?i)define[ \t(]{1,4}["']?\w{0,40}""" + PASSWORD + r"""\w{0,20}["']?[ \t,]{1,8}""" + QUOTED, [r"define[ \t(]+[\"']?\w*(?:pass|pwd)"], is_password),
@@ -204,15 +206,18 @@ KEYS = [
     (r"(?i)(?:--key|(?:[?&;]|--|\bx-|\b)(?:\w{1,20}[_-])?" + KEY + r")(?:(?:[_-]\w{1,12})?=|:[ \t]|[ \t])[ \t]?([\w=+/~-]{20,})", [r"(?:token|key|secret|signature|session(?:_?id)?)(?:=|:[ \t]|[ \t])[ \t]?" + IN_A_ROW], is_plain_token),
 ]  # fmt: skip
 
-# A random value, quoted or alone on its line, behind a name that ends so, as the default of what is read from the
-# environment, of a variable in Terraform, or on the line below, as Kubernetes has it; a text in base64 counts, too.
+# A random value behind a name that ends so; a text in base64 counts, too. Between them stand a type and `=`, `:`, `<-` or
+# `||`, or a comma; or the value is a default (of an option, of a variable in Terraform), or what `value` says, as in XML
+# or, on the line below, in Kubernetes; or only a blank, as in `#define`. It is quoted, or ends a line or a word.
 ENCODED = {"<PASSWORD>": r"(?:passw(?:or)?d|passwd|pwd)", "<API_KEY>": r"(?:secret|api[_-]?key|token)"}
 BEFORE_VALUE = (
-    r"""(?:["'\])]{0,3}(?:[ \t]*:[ \t]*[\w.\[\]]{1,20})?[ \t]*(?:=>|:?=|:)[ \t]*|["'],[ \t]*"""
-    r"""|["']?[ \t]*\r?\n[ \t]*value:[ \t]*|"[ \t]*\{[^{}]{0,200}?\bdefault[ \t]*=[ \t]*)"""
+    r"""(?:[\\"'`\])]{0,4}(?:[ \t]*:[ \t]*&?(?:'static )?[\w.\[\]]{1,20}| as \w{1,20})?[ \t]*(?:=>|:?=|:|<-|\|\||\?\?)[ \t]*|\\?["'],[ \t]*"""
+    r"""|["'],?[ \t][^\n]{0,60}?\b(?:default|value)=|["']?[ \t]*\r?\n[ \t]*value:[ \t]*|"[ \t]*\{[^{}]{0,200}?\bdefault[ \t]*=[ \t]*)"""
 )
-SIXTEEN = r"""["']?[\w+/-]{16}"""
-VALUE = r"""(?:["']([\w+/-]{16,}={0,2})["']|([\w+/-]{16,}={0,2})[ \t,;]*\r?$)"""
+RANDOM = r"([\w+/-]{16,}={0,2})"
+VALUE = rf"""(?:\\?["'`]{RANDOM}\\?["'`]|{RANDOM}(?:[ \t,;]*(?:[ \t]#[^\n]*)?\r?$|[ \t&]))"""
+ONLY_QUOTED = rf"""["')]*[ \t]+(?:or[ \t]+)?["']{RANDOM}["']|>[ \t]*{RANDOM}[ \t]*</"""
+SIXTEEN = r"""\\?["'`]?[\w+/-]{16}"""
 
 # Forms of single services: kind, placeholder, pattern, keyword, least entropy
 FORMS = [
@@ -258,10 +263,12 @@ def secret_rules() -> list[Rule]:
     rules = [Rule("password", "<PASSWORD>", pattern, words, check=check) for pattern, words, check in PASSWORDS]
     for placeholder, name in ENCODED.items():
         kind = {"<PASSWORD>": "password", "<API_KEY>": "generic-api-key"}[placeholder]
-        direct = name + r"""["'\])]*[ \t]*[:=>,]+[ \t]*""" + SIXTEEN
-        typed = name + r"""[ \t]*:[ \t]*[\w.\[\]]+[ \t]*=[ \t]*""" + SIXTEEN
-        words = [direct, typed, r"\bdefault[ \t]*=[ \t]*" + SIXTEEN, r"\n[ \t]*value:[ \t]*" + SIXTEEN]
-        rules.append(Rule(kind, placeholder, f"(?im){name}{BEFORE_VALUE}{VALUE}", words, 3, check=is_encoded))
+        direct = name + r"[^\w\n]+" + SIXTEEN
+        typed = name + r"""[^\w\n]{0,4}(?::[ \t]*[\w&.' \[\]]+|[ \t]as \w+ )=[ \t]*""" + SIXTEEN
+        either = name + r"[^\w\n]{0,4}or[ \t]+" + SIXTEEN
+        words = [direct, typed, either, r"\b(?:default|value)[=: \t]+" + SIXTEEN]
+        pattern = f"(?im){name}(?:{BEFORE_VALUE}{VALUE}|{ONLY_QUOTED})"
+        rules.append(Rule(kind, placeholder, pattern, words, 3, check=is_encoded))
     for kind, placeholder, pattern, word, entropy in FORMS:
         rules.append(Rule(kind, placeholder, pattern, [word], entropy))
     for kind, placeholder, prefixes in (("service-token", "<TOKEN>", TOKENS), ("service-key", "<API_KEY>", API_KEYS)):

@@ -45,6 +45,9 @@ LOOK_ALIKES = [
     'name = "sha256-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
     'password = "user_password_1"',
     '"AWS::AppSync::ApiKey": "83c788859d3c6ab6"',
+    "<password>your_password</password>",
+    "<password>${DB_PASSWORD1}</password>",
+    'key = tokens["secret"] or "getAuthenticationTokenFromTheRequestHeader"',
     '<assemblyIdentity publicKeyToken="31bf3856ad364e35" language="neutral"/>',
     'secret: "kubernetes/io/service/account/default"',
     "codecs.encode(password, 'rot13')",
@@ -67,10 +70,14 @@ MADE = {  # by `openssl rand -base64 18`, `openssl rand -hex 20`, `uuidgen`, and
     "UUID": lambda draw: str(uuid.UUID(bytes=draw.randbytes(16), version=4)),
     "text": lambda draw: base64.b64encode(" ".join(draw.choices(WORDS, k=6)).encode()).decode(),
 }
-WRITTEN = (  # in Python, YAML, .env, Terraform, Go and Kubernetes
+WRITTEN = (  # in Python, YAML, .env, Terraform, Kubernetes, and others
     '{} = "{}"', '"{}": "{}",', 'db_{}: str = "{}"', 'os.environ["{}"] = "{}"', 'os.getenv("{}", "{}")',
-    "{}: {}", '{}: "{}"', "{}={}", '  {} = "{}"', '  {}             = "{}"',
-    'variable "db_{}" {{\n  type = string\n  default = "{}"\n}}', '{} := "{}"', '- name: {}\n  value: "{}"',
+    'os.environ.get("{}") or "{}"', 'parser.add_argument("--{}", default="{}")',
+    "{}: {}", '{}: "{}"', "{}: {} # of staging", "{}={}", "docker run -e {}={} image",
+    '  {} = "{}"', '  {}             = "{}"', 'variable "db_{}" {{\n  type = string\n  default = "{}"\n}}',
+    '- name: {}\n  value: "{}"', '{} := "{}"', 'x: process.env.{} || "{}",', '#define {} "{}"', "<{}>{}</x>",
+    '<add key="{}" value="{}" />', '{} <- "{}"', 'Dim {} As String = "{}"', '"{{\\"{}\\": \\"{}\\"}}"',
+    'static {}: &\'static str = "{}";',
 )  # fmt: skip
 
 

@@ -57,6 +57,7 @@ PLANTED = {
     "generic-api-key": ('client_secret = "{}"', token(40, HEX + "+"), "<API_KEY>"),
     "password": ('password = "{}"', "hunter2!x", "<PASSWORD>"),
     "password, of letters and digits": ("passwd = '{}'", "hunter2A9", "<PASSWORD>"),
+    "password, in XML": ("<ns:password>{}</ns:password>", "hunter2A9", "<PASSWORD>"),
     "password, under a Chinese name": ('数据库密码 = "{}"', "Passw0rd!2024", "<PASSWORD>"),
     "password, of a C array": ('char password[] = "{}";', "Xw9CrZqCs", "<PASSWORD>"),
     "password, with a type": ('let db_password: &str = "{}";', "Xw9CrZqCs", "<PASSWORD>"),
