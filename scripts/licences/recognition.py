@@ -269,10 +269,13 @@ def licence_of_file(text: str) -> str | None:
     found = named(title) | gnu_licences(title)
     if not found or OTHERS.search(title):
         return licence_in(text)
-    first, plain = min(found, key=found.get), " ".join(words)
+    licences, plain = sorted(found, key=found.get), " ".join(words)
+    if not (len(found) > 1 and offers_choice(title, sorted(found.values()))):
+        licences = licences[:1]
     # the text of the GPL itself speaks of noncommercial distribution
-    adds = "commons clause" in plain if first.startswith(tuple(OLDEST)) else OTHERS.search(plain)
-    return OTHER if adds else first
+    gnu = any(name.startswith(tuple(OLDEST)) for name in licences)
+    adds = "commons clause" in plain if gnu else OTHERS.search(plain)
+    return OTHER if adds else joined(licences, "OR")
 
 
 def offers_choice(plain: str, positions: list[int]) -> bool:

@@ -146,6 +146,9 @@ def test_a_files_header_gives_its_licence_or_none(header, licence):
         ("MIT License\n" + "a " * 400 + "\nfor non-commercial purposes", OTHER),
         ("GNU GENERAL PUBLIC LICENSE\nVersion 2, June 1991\n" + "a " * 400 + "only for noncommercial distribution",
          "GPL-2.0-only"),
+        ("This program may be used under either of two licenses, the Apache License, version 2.0, or the GNU General"
+         " Public License, version 2.0 or later.\n" + "a " * 400 + "only for noncommercial distribution",
+         "Apache-2.0 OR GPL-2.0-or-later"),
         ("Business Source License 1.1\n\nChange License: Apache License, Version 2.0", OTHER),
         ("COPYRIGHT AND PERMISSION NOTICE\n\nPermission to use, copy, modify, and distribute this software for any "
          "purpose with or without fee is hereby granted.\nExcept as contained in this notice, the name of a copyright "
