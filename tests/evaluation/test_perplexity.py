@@ -73,7 +73,7 @@ def encoded_by_hugging_face(folder, example):
 def test_every_items_nll_equals_a_naive_float64_loop(
     model_folder, datasets, exact, tmp_path, monkeypatch, context, stride
 ):
-    monkeypatch.setattr(likelihood, "BATCH", 700)  # several batches, with padding in them
+    monkeypatch.setattr(likelihood, "CPU_BATCH", 700)  # several batches, with padding in them
     monkeypatch.setattr(likelihood, "POSITIONS", 50)
     settings = SETTINGS.model_copy(update={"context": context, "stride": stride, "documents": 2})
     perplexity(model_folder, datasets, settings, tmp_path / "tiny")

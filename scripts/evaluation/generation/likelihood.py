@@ -16,7 +16,7 @@ from scripts.common.progress import Progress
 from scripts.evaluation.code_tasks.lines import Likeliest
 from scripts.tokens.tokenization.encoder import Encoded
 
-BATCH = 16384  # tokens, padding included
+BATCH, CPU_BATCH = 16384, 1024  # tokens, padding included; on a CPU the activations of more leave its caches
 FULL = 0.9  # of a batch's longest window, the least that its others have: padding costs as much as tokens
 POSITIONS = 1024  # whose logits are in memory at a time: with a vocabulary of 152k, 0.6 GB in float32
 
@@ -138,6 +138,7 @@ def negative_log_likelihood(
     if likeliest:
         asked = asked | likeliest.asked
     progress = Progress(label, "tokens", sum(map(length, cut)))
+    most = CPU_BATCH if model.device.type == "cpu" else BATCH
     unread = []  # (examples of the targets, whether they count, losses on the device) of the newest batch
 
     def read() -> None:
@@ -148,7 +149,7 @@ def negative_log_likelihood(
 
     while cut:
         width, count = length(cut[0]), 1
-        while count < len(cut) and (count + 1) * width <= BATCH and length(cut[count]) >= FULL * width:
+        while count < len(cut) and (count + 1) * width <= most and length(cut[count]) >= FULL * width:
             count += 1
         batch, cut = cut[:count], cut[count:]
         # padded on the right: with causal attention later tokens do not affect earlier ones, and without a mask the
