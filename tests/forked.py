@@ -5,7 +5,8 @@
 
 Each is a process of its own with its arguments, environment, descriptors, output and exit code; only the seconds of
 imports are spent once. What such a program executes in its place (os.execvp, as scripts/training/launch.py does) runs
-in the same process. In another folder than this checkout a program imports the modules of scripts/ that lie there.
+in the same process. In another folder than this checkout a program imports the modules of scripts/ that lie there,
+where one of them differs from this checkout's.
 A signal to the program that stands for a fork (tests/forked_python.py) reaches the fork, SIGKILL too. Real programs
 are started where a test is about process groups or parents (torchrun killed under its ranks, Snakemake killed on a
 cluster), and in the soak tests.
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
@@ -46,7 +47,11 @@ IMPORTED = [
     "peft",
 ]
 IMPORTED += ["scripts.evaluation.suites.perplexity", "scripts.evaluation.suites.qa", "scripts.evaluation.suites.code"]
-IMPORTED += ["scripts.report.page"]
+IMPORTED += ["scripts.evaluation.baselines", "scripts.evaluation.gate", "scripts.report.page", "scripts.report.cards"]
+IMPORTED += ["scripts.corpus.compose", "scripts.corpus.filter", "scripts.corpus.deduplicate", "scripts.corpus.split"]
+IMPORTED += ["scripts.tokens.pack", "scripts.tokens.tokenizer", "scripts.training.base", "scripts.training.plan"]
+IMPORTED += ["scripts.hosts.start", "scripts.hosts.job_graph", "scripts.hosts.provenance_records"]  # of rules/
+IMPORTED += ["scripts.sources.tables.sources_table", "scripts.experiment.reruns.causes", "scripts.languages.python"]
 IMPORTED += ["snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.scheduling", "snakemake.profiles"]
 IMPORTED += ["snakemake.storage", "snakemake.report.html_reporter", "yte", "smart_open", "requests"]
 IMPORTED += ["platformdirs"]
@@ -181,11 +186,45 @@ def execute(words: list[str], python: str) -> None:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
+def code_in(folder: Path) -> Iterator[tuple[str, Path]]:
+    """(path below the folder, path) of each file of the project's code in a folder."""
+    for top, folders, files in os.walk(folder / "scripts"):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in files:
+            path = Path(top, name)
+            yield str(path.relative_to(folder)), path
+
+
+class Code:
+    """The project's code as this process has imported it."""
+
+    def __init__(self):
+        self.content = {name: path.read_bytes() for name, path in code_in(ROOT)}
+        self.known: dict[Path, tuple] = {}  # file with the same content → its facts when it was compared
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether the code in a folder is the same, so that the modules need not be imported once more."""
+        found = 0
+        with suppress(OSError):  # as of a file that goes meanwhile
+            for name, path in code_in(folder):
+                facts = path.stat()
+                key = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+                if self.known.get(path) != key and path.read_bytes() != self.content.get(name):
+                    return False
+                self.known[path] = key
+                found += 1
+        return found == len(self.content)
+
+
 def forget_project(request: dict) -> None:
     """In another folder than this checkout, import its modules as that folder has them, and anew after an execvp."""
-    if Path(request["cwd"]) != ROOT:
-        for name in [name for name in sys.modules if name.partition(".")[0] in ("scripts", "tests")]:
-            del sys.modules[name]
+    if Path(request["cwd"]) == ROOT:
+        return
+    if request["same_code"] and "TRACE" not in os.environ:  # what is imported is that folder's code, too
+        sys.modules["scripts"].__path__ = [f"{request['cwd']}/scripts"]
+        return
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("scripts", "tests")]:
+        del sys.modules[name]
 
 
 def set_up(request: dict, descriptors: Iterable[int]) -> None:
@@ -252,7 +291,7 @@ class Server:
     """
 
     def __init__(self, listener: socket.socket, owner: socket.socket):
-        self.own, self.selector = (listener, owner), selectors.DefaultSelector()
+        self.own, self.selector, self.code = (listener, owner), selectors.DefaultSelector(), Code()
         self.selector.register(listener, selectors.EVENT_READ, self.accept)
         self.selector.register(owner, selectors.EVENT_READ, sys.exit)
 
@@ -274,6 +313,7 @@ class Server:
             size, descriptors, _, _ = socket.recv_fds(asking, 8, 3)
             with asking.makefile("rb") as file:
                 request = json.loads(file.read(int.from_bytes(size)))
+            request["same_code"] = Path(request["cwd"]) == ROOT or self.code.is_in(Path(request["cwd"]))
         except (OSError, ValueError):
             return asking.close()
         if (pid := os.fork()) == 0:
