@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -44,6 +45,20 @@ def test_ranks_meet_and_the_first_exit_code_that_is_not_0_counts(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = forked.run_ranks([sys.executable, "-m", "meet"], 2, environment)
     assert (done.returncode, done.stdout) == (3, "2\n2\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_code_is_that_of_the_folder_however_little_of_it_differs(tmp_path):
+    shutil.copytree(forked.ROOT / "scripts", tmp_path / "scripts")
+    program = "from scripts.common import text, units; from scripts.cli_options import ROOT; print(ROOT, vars(text).get('NEW'))"
+
+    def said() -> str:
+        return subprocess.run([forked.python(), "-c", program], cwd=tmp_path, capture_output=True, text=True).stdout
+
+    assert said() == f"{tmp_path} None\n"
+    with (tmp_path / "scripts/common/text.py").open("a") as file:
+        file.write("NEW = 1\n")
+    assert said() == f"{tmp_path} 1\n"
 
 
 @pytest.mark.slow
