@@ -50,7 +50,9 @@ def test_ranks_meet_and_the_first_exit_code_that_is_not_0_counts(tmp_path):
 @pytest.mark.slow
 def test_code_is_that_of_the_folder_however_little_of_it_differs(tmp_path):
     shutil.copytree(forked.ROOT / "scripts", tmp_path / "scripts")
-    program = "from scripts.common import text, units; from scripts.cli_options import ROOT; print(ROOT, vars(text).get('NEW'))"
+    program = (
+        "from scripts.common import text; from scripts.cli_options import ROOT; print(ROOT, vars(text).get('NEW'))"
+    )
 
     def said() -> str:
         return subprocess.run([forked.python(), "-c", program], cwd=tmp_path, capture_output=True, text=True).stdout
