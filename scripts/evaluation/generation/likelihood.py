@@ -138,7 +138,7 @@ def negative_log_likelihood(
     if likeliest:
         asked = asked | likeliest.asked
     progress = Progress(label, "tokens", sum(map(length, cut)))
-    most = CPU_BATCH if model.device.type == "cpu" else BATCH
+    most = {"cpu": CPU_BATCH}.get(model.device.type, BATCH)
     unread = []  # (examples of the targets, whether they count, losses on the device) of the newest batch
 
     def read() -> None:
