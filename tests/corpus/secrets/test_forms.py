@@ -68,6 +68,7 @@ MADE = {  # by `openssl rand -base64 18`, `openssl rand -hex 20`, `uuidgen`, and
     "random bytes": lambda draw: base64.b64encode(draw.randbytes(18)).decode(),
     "hexadecimal digits": lambda draw: draw.randbytes(20).hex(),
     "UUID": lambda draw: str(uuid.UUID(bytes=draw.randbytes(16), version=4)),
+    "text with digits": lambda draw: base64.b64encode(f"the service of {draw.random()}".encode()).decode(),
     "text": lambda draw: base64.b64encode(" ".join(draw.choices(WORDS, k=6)).encode()).decode(),
 }
 WRITTEN = (  # in Python, YAML, .env, Terraform, Kubernetes, and others
