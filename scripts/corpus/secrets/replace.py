@@ -9,6 +9,7 @@ is dropped: a placeholder took the place of code.
 
 import math
 import re
+from bisect import bisect
 from collections import Counter
 from functools import cache
 from typing import NamedTuple
@@ -112,13 +113,20 @@ def replace_secrets(text: bytes) -> Replaced:
     return Replaced(b"".join([*parts, text[at:]]), counts, replaced)
 
 
-def inert(text: bytes, start: int, end: int) -> bool:
-    """Whether a secret stands in a comment or inside a literal by what is left of it on its line, or in a docstring."""
+def docstring_marks(text: bytes) -> list[list[int]]:
+    """Where the marks of docstrings end: those of double quotes, and those of single ones."""
+    return [[match.end() for match in re.finditer(mark, text)] for mark in (b'"""', b"'''")]
+
+
+def inert(text: bytes, start: int, end: int, marks: list[list[int]]) -> bool:
+    """Whether a secret stands in a comment or inside a literal by what is left of it on its line, or in a docstring.
+    `marks`: of the text, as `docstring_marks` gives them."""
     if b"\n" in text[start:end]:
         return False
     line = text[text.rfind(b"\n", 0, start) + 1 : start]
-    docstring = text.count(b'"""', 0, start) % 2 or text.count(b"'''", 0, start) % 2
-    return bool(COMMENT.search(line) or docstring) or in_literal(text, start)
+    if COMMENT.search(line) or in_literal(text, start):
+        return True
+    return any(bisect(ends, start) % 2 for ends in marks)
 
 
 def broken(raw: bytes, cleaned: bytes, spans: list[tuple[int, int]], document: dict) -> bool:
@@ -126,7 +134,8 @@ def broken(raw: bytes, cleaned: bytes, spans: list[tuple[int, int]], document: d
 
     Where all secrets stand in comments and literals the document is not parsed: that would take most of the time.
     """
-    if all(inert(raw, start, end) for start, end in spans):
+    marks = docstring_marks(raw)
+    if all(inert(raw, start, end, marks) for start, end in spans):
         return False
     from scripts.corpus.instruct.grammars import faults, parsed_as  # imports grammars, which few documents need
     from scripts.languages import syntaxes

@@ -105,7 +105,7 @@ def is_mixed(secret: bytes, most: float = 0.4) -> bool:
 def is_text(secret: bytes) -> bool:
     """Whether this is base64 of a text in ASCII: `dGhlIHNhbXBsZSBub25jZQ==` is "the sample nonce"."""
     try:
-        return bool(re.fullmatch(rb"[\s!-~]+", base64.b64decode(secret, validate=True)))
+        return base64.b64decode(secret, validate=True).isascii()
     except binascii.Error:
         return False
 
@@ -216,7 +216,8 @@ BEFORE_VALUE = (
 )
 RANDOM = r"([\w+/-]{16,}={0,2})"
 VALUE = rf"""(?:\\?["'`]{RANDOM}\\?["'`]|{RANDOM}(?:[ \t,;]*(?:[ \t]#[^\n]*)?\r?$|[ \t&]))"""
-ONLY_QUOTED = rf"""["')]*[ \t]+(?:or[ \t]+)?["']{RANDOM}["']|>[ \t]*{RANDOM}[ \t]*</"""
+AFTER_BLANK = rf"""["')]*[ \t]+(?:or[ \t]+)?["']{RANDOM}["']"""
+IN_XML = rf""">[ \t]*{RANDOM}[ \t]*</"""
 SIXTEEN = r"""\\?["'`]?[\w+/-]{16}"""
 
 # Forms of single services: kind, placeholder, pattern, keyword, least entropy
@@ -267,7 +268,7 @@ def secret_rules() -> list[Rule]:
         typed = name + r"""[^\w\n]{0,4}(?::[ \t]*[\w&.' \[\]]+|[ \t]as \w+ )=[ \t]*""" + SIXTEEN
         either = name + r"[^\w\n]{0,4}or[ \t]+" + SIXTEEN
         words = [direct, typed, either, r"\b(?:default|value)[=: \t]+" + SIXTEEN]
-        pattern = f"(?im){name}(?:{BEFORE_VALUE}{VALUE}|{ONLY_QUOTED})"
+        pattern = f"(?im){name}(?:{BEFORE_VALUE}{VALUE}|{AFTER_BLANK}|{IN_XML})"
         rules.append(Rule(kind, placeholder, pattern, words, 3, check=is_encoded))
     for kind, placeholder, pattern, word, entropy in FORMS:
         rules.append(Rule(kind, placeholder, pattern, [word], entropy))

@@ -138,7 +138,9 @@ def negative_log_likelihood(
     if likeliest:
         asked = asked | likeliest.asked
     progress = Progress(label, "tokens", sum(map(length, cut)))
-    most = {"cpu": CPU_BATCH}.get(model.device.type, BATCH)
+    most = BATCH
+    if model.device.type == "cpu":
+        most = CPU_BATCH
     unread = []  # (examples of the targets, whether they count, losses on the device) of the newest batch
 
     def read() -> None:
