@@ -219,11 +219,20 @@ def jobs_of(run: str) -> dict[int, str]:
 
 def wait_for_jobs(run: str) -> None:
     """Wait for the scripts that a killed Snakemake left running: another one of each would write the same files."""
+    import psutil  # only after a kill
+
     shown = {}
+    processes = []
     while jobs := jobs_of(run):
         if jobs != shown:
             named = ", ".join(f"{pid} ({module})" for pid, module in jobs.items())
             ids = " ".join(map(str, jobs))
             print(f"waiting for jobs of an earlier run: {named}; to end them: kill {ids}", file=sys.stderr)
             shown = jobs
+            processes = [process for process in psutil.process_iter() if process.pid in jobs]
         time.sleep(SECONDS)
+    # a process that is ending has no environment any longer, and for seconds may still hold its files and its GPU
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(SECONDS / 10)

@@ -114,6 +114,15 @@ def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
     assert not Path(f"/proc/{job}/stat").exists() or " Z " in Path(f"/proc/{job}/stat").read_text()
 
 
+def test_a_job_that_has_no_environment_any_longer_is_waited_for_until_it_has_ended(monkeypatch):
+    """As Linux shows a process that is ending: what it was started with goes first, its open files later."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"]) as job:
+        looks = [{job.pid: "scripts.a.job"}, {}]
+        monkeypatch.setattr(invocation, "jobs_of", lambda run: looks.pop(0))
+        invocation.wait_for_jobs("a run")
+        assert " Z " in Path(f"/proc/{job.pid}/stat").read_text()
+
+
 def test_a_full_or_read_only_snakemake_folder_is_a_one_line_error(small_disk, monkeypatch):  # noqa: F811
     monkeypatch.chdir(small_disk.path)
     Path("filler").write_bytes(bytes(1 << 19))
