@@ -65,6 +65,7 @@ def truth(row: dict) -> str:
 
 def test_filled_sheets_give_the_planted_scores(tmp_path):
     texts = written(["base", "sft"], 10)
+    texts["base"]["c/2"] += " a form feed\f, a line separator\u2028."  # neither of which ends a row
     sheet = make(tmp_path, texts)
     anna = fill(sheet, tmp_path / "anna.csv", truth)
     bo = fill(sheet, tmp_path / "bo.csv", lambda row: "no" if row["id"] == "c/0" else truth(row), delimiter=";")

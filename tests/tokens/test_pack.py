@@ -156,8 +156,8 @@ def test_batches_and_chunks_of_any_size_give_the_same_bytes(tokenizer, dataset, 
 
 
 def test_a_line_end_in_an_id_does_not_shift_the_list_of_documents(tokenizer, dataset, tmp_path):
-    pack(dataset([{"id": "s/a\nb", "text": "x"}, {"id": "s/c", "text": "y"}]), tokenizer, 16, tmp_path / "out")
-    assert Shards(tmp_path / "out", "train").names == ["s/a\\nb", "s/c"]
+    pack(dataset([{"id": "s/a\nb", "text": "x"}, {"id": "s/c\r", "text": "y"}]), tokenizer, 16, tmp_path / "out")
+    assert Shards(tmp_path / "out", "train").names == ["s/a\\nb", "s/c\r"]
 
 
 def command(folder, tokenizer, length, out):

@@ -102,7 +102,7 @@ def generations_in(path: Path, problems: list[Problem], base: bool) -> Iterator[
         return
     text = unpacked(path).removeprefix("\ufeff")  # as Windows programs begin a file
     if path.suffix != ".json" and not text.lstrip().startswith("["):
-        for line in filter(str.strip, text.splitlines()):
+        for line in filter(str.strip, text.split("\n")):  # a text in JSON may hold U+2028, which ends no line
             yield from from_record(json.loads(line))
         return
     content = json.loads(text)

@@ -6,6 +6,7 @@
 One way for all: suite perplexity, the tasks of suite completion and `stagecraft try` show a model the same text.
 """
 
+import io
 import logging
 import re
 from collections.abc import Iterable, Iterator
@@ -70,7 +71,7 @@ def blocks(text: str) -> Iterator[tuple[int, str]]:
     like; none is empty."""
     block: list[str] = []
     first = 1
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
+    for number, line in enumerate(io.StringIO(text, newline="\n"), 1):  # a form feed ends no line
         begins = block and not block[-1].strip() and line.strip() and not line[0].isspace()
         if len(block) >= MOST or (len(block) >= FEWEST and begins):
             yield first, "".join(block).strip("\n") + "\n\n"

@@ -10,6 +10,7 @@ model. An item's `correct` is the share of raters that called its response corre
 
 import csv
 import hashlib
+import io
 import json
 import re
 from itertools import combinations
@@ -140,7 +141,7 @@ def read_sheet(path: Path, rows: dict[str, dict]) -> dict[str, bool]:
         raise UserError(f"{path}: its first line is {first!r:.80}, must be {','.join(COLUMNS)}; save it as `CSV UTF-8`")
     ratings = {}
     try:
-        for record in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter, strict=True):
+        for record in csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
             name, answer = record["row"].removeprefix("r"), (record["correct"] or "").strip().lower()
             if not name:
                 continue  # an empty line that a spreadsheet adds

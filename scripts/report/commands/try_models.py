@@ -6,6 +6,7 @@ stagecraft try chat --chat "Write the documentation of this Python function: ...
 Where `stagecraft serve` runs for the stage, it is asked in place of loading the models, for the stage alone.
 """
 
+import io
 import json
 import re
 import urllib.request
@@ -25,6 +26,11 @@ NEW_TOKENS = 64
 PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")
 
 
+def read_code(path: str) -> str:
+    """The text of a file with its own line ends, as the filter keeps it."""
+    return Path(path).read_bytes().decode("utf-8", "replace")
+
+
 def text_before(place: str) -> tuple[str, str]:
     """(the path, the text before the place) of `FILE:LINE` or `FILE:LINE:COLUMN`, both counted from 1. Raises
     UserError: it names no place in a file, or one with nothing before it."""
@@ -34,7 +40,7 @@ def text_before(place: str) -> tuple[str, str]:
     path, line, column = found["path"], int(found["line"]), int(found["column"] or 1)
     if not Path(path).is_file():
         raise UserError(f"--at {place}: no file {path}")
-    lines = [*Path(path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), ""]
+    lines = [*io.StringIO(read_code(path), newline="\n"), ""]  # as editors count them, which a form feed does not end
     if not 1 <= line <= len(lines) or (line, column) == (1, 1):
         raise UserError(f"--at {place}: {path} has {len(lines) - 1} lines; give one from 2 to {len(lines)}")
     width = len(lines[line - 1].rstrip("\r\n"))
@@ -47,7 +53,7 @@ def split_with(experiment: Experiment, layout: Layout, path: str) -> str:
     """The split that a file is in, as words; empty where it is in none. A file of the same path elsewhere counts where
     its text is the same, or its folder has the name of the source."""
     own, words = str(Path(path).resolve()), {"train": "trained on", "validation": "for validation", "test": "held out"}
-    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    text = read_code(path)
     for name, dataset in experiment.corpus.compose.items():
         for split in SPLITS if dataset.kind == "code" else ():
             file = split_file(layout.dataset(name), split)

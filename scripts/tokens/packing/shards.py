@@ -79,7 +79,7 @@ class Shards:
     @cached_property
     def names(self) -> list[str]:
         """The ids of all documents, in the order that `pieces` numbers them."""
-        return self._documents.read_text().split("\n")[:-1]
+        return self._documents.read_bytes().decode().split("\n")[:-1]  # an id may hold a carriage return
 
     def documents(self, index: int) -> list[str]:
         """The id of the document of each piece in a row, in the row's order."""

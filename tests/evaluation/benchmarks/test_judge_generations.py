@@ -74,6 +74,13 @@ def test_each_form_is_judged_problem_by_problem(judge, problems, tmp_path, name)
         assert lines[3:] == ["  HumanEval/0 (0): published failed, here passed"]
 
 
+def test_a_line_separator_in_a_program_does_not_end_its_record(problems, tmp_path):
+    records = [{"task_id": problem.id, "completion": "    return 'a\u2028\x85'\n"} for problem in problems]
+    (tmp_path / "raw.jsonl").write_text("\n".join(json.dumps(record, ensure_ascii=False) for record in records))
+    found = read_generations(tmp_path / "raw.jsonl", problems)
+    assert [generation.text for generation in found] == [record["completion"] for record in records]
+
+
 def outcomes(*pairs):
     return [{"id": name, "outcome": outcome, "published": None, "detail": ""} for name, outcome in pairs]
 

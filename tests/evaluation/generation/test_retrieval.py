@@ -62,7 +62,7 @@ def own(datasets, tmp_path):
 
 def test_a_file_is_cut_where_functions_begin_in_any_language_and_nothing_is_lost():
     functions = ["".join(f"func f{n}() {{\n" + "\tcall()\n" * n + "}\n\n") for n in (3, 9, 40)]
-    text = "package x\n\n\n" + "".join(functions)
+    text = "package x\n\n\f\n" + "".join(functions)
     numbered = list(blocks(text))
     found = [block for _, block in numbered]
     assert all(text.split("\n")[line - 1] == block.split("\n")[0] for line, block in numbered)

@@ -96,6 +96,12 @@ def test_a_column_is_a_place_within_a_line(asked):
     assert asked["base"][0] == "import os\n\n\ndef joi"
 
 
+def test_lines_are_counted_as_editors_count_them_and_line_ends_stay(asked):
+    Path("a.py").write_bytes(b"import os\r\n\f\r\n# \xe2\x80\xa8\r\nos.exit\r\n")
+    try_models.try_models("local", None, None, "a.py:4:4", None)
+    assert asked["base"][0] == "import os\r\n\f\r\n# \u2028\r\nos."
+
+
 def test_a_chat_is_answered_by_the_last_stage_alone_where_nothing_is_found(asked):
     try_models.try_models("local", None, None, None, "你好")
     assert asked == {model: [[{"role": "user", "content": "你好"}]] for model in ("base", "sft")}
