@@ -52,11 +52,27 @@ def package_hash(name: str) -> str | None:
     return None
 
 
+def git_output(*arguments: str) -> str:
+    """What git prints about this checkout; nothing where it is no repository, or where git is not installed, as on a
+    cluster's nodes: no trained model is lost for that."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.decode("utf-8", "replace")
+
+
+def code_facts() -> dict:
+    """The commit of the code that trains, and what was changed since; None for what git does not tell."""
+    # a patch that `git apply` takes, whatever the user's configuration makes of a diff
+    patch = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
+    changes = git_output("diff", *patch, "HEAD", "--", *CODE)
+    return {"git_commit": git_output("rev-parse", "HEAD").strip() or None, "git_diff": changes[:LONGEST_DIFF] or None}
+
+
 def environment(threads: int, facts: dict) -> dict:
     """The software and hardware that the stage ran on; `facts` are those of its summary."""
     driver = gpu_driver()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    changes = subprocess.run(["git", "diff", "HEAD", "--", *CODE], capture_output=True, text=True, check=False)
     packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy"]
     return {
         "python": platform.python_version(),
@@ -70,8 +86,7 @@ def environment(threads: int, facts: dict) -> dict:
         "gpu_driver": driver and driver.version,
         "processes": PartialState().num_processes,
         "threads": threads,
-        "git_commit": commit.stdout.strip() or None,
-        "git_diff": changes.stdout[:LONGEST_DIFF] or None,
+        **code_facts(),
         **{name: facts[name] for name in ("attention", "compiled")},
     }
 

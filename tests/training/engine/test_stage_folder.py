@@ -1,6 +1,8 @@
-"""scripts/training/engine/stage_folder.py: plain transformers stops at the end of an answer of a stage's model."""
+"""scripts/training/engine/stage_folder.py: plain transformers stops at the end of an answer of a stage's model, and the
+code that trained it is known."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.experiment.settings.training import Tokenizer as TokenizerSettings
+from scripts.release.release import changed_files
 from scripts.tokens.pack import pack
 from scripts.tokens.tokenizer import train as learn_tokenizer
 from scripts.training.base import base
+from scripts.training.engine.stage_folder import code_facts
 from tests.training.conftest import scratch
 from tests.training.test_train import run
 
 ANSWER = "It reads the file."
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture
@@ -63,3 +71,28 @@ def test_plain_transformers_stops_at_the_end_of_an_answer(made, tmp_path):
     assert config["eos_token_id"] == tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     assert config["repetition_penalty"] == 1.01
     assert "generation_config.json" in json.loads((out / "manifest.json").read_text())["files"]
+
+
+def test_changed_code_is_kept_as_a_patch_whatever_the_users_diffs_look_like(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    settings = {"color.ui": "always", "diff.external": "/bin/echo", "diff.noprefix": "true"}
+    settings |= {"diff.mnemonicPrefix": "true", "user.name": "x", "user.email": "x@example.com"}
+    for name, value in settings.items():
+        git("config", "--global", name, value)
+    code = tmp_path / "scripts/a.py"
+    code.parent.mkdir()
+    code.write_bytes(b"# caf\xe9\nrate = 1\n")
+    for words in (("init", "-q"), ("add", "scripts"), ("commit", "-qm", "x")):
+        git(*words)
+    commit = git("rev-parse", "HEAD")
+    assert code_facts() == {"git_commit": commit.strip(), "git_diff": None}
+    code.write_text("rate = 2\n")
+    facts = code_facts()
+    assert facts["git_commit"] == commit.strip() and changed_files(facts["git_diff"]) == ["scripts/a.py"]
+    assert "\n-# caf\ufffd\n-rate = 1\n+rate = 2\n" in facts["git_diff"]
+
+
+def test_where_git_is_not_installed_a_stage_does_not_say_its_commit(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert code_facts() == {"git_commit": None, "git_diff": None}
