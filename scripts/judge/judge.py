@@ -186,7 +186,7 @@ class StdioJudge:
         with memory_file(input_text.encode(errors="replace")) as stdin:
             running = self.sandbox.start(
                 [*self.sandbox.python, "/tmp/solution.py"],
-                replace(self.limits, output=2 * len(expected) + KEPT),
+                replace(self.limits, output=2 * len(expected.encode(errors="replace")) + KEPT),
                 folders=folders,
                 files={"/tmp/solution.py": program.encode(errors="replace")},
                 environment={"PYTHONPATH": ":".join(folders)} if folders else None,

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -150,6 +151,11 @@ def test_programs_with_a_method_are_judged_by_its_results(problems, quick, unhar
     code, outcome = METHOD_PROGRAMS[name]
     verdict = quick.judge(problems["3000"], code)
     assert verdict.outcome == outcome, verdict
+
+
+def test_a_long_output_beyond_ascii_is_kept_whole(problems, quick):
+    long = replace(problems["abc1_a"], tests=json.dumps([["", "中" * 100_000]]))  # 3 bytes each
+    assert quick.judge(long, "print('中' * 100_000)").outcome == "passed"
 
 
 def test_outputs_are_compared_as_the_reference_does():
