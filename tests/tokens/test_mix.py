@@ -208,3 +208,5 @@ def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():
         "parts": {"a": {"tokens": 27160, "epochs": 9.7}, "b": {"tokens": 388, "epochs": 0.388}}
     }
     assert part_plans({"rows": 100}, inputs) == {}
+    alone = inputs._replace(settings=stage.model_copy(update={"packing": False}))  # each of 200 pieces in a row
+    assert part_plans(train | {"rows": 50, "pieces": 200}, alone)["parts"]["b"] == {"tokens": 200, "epochs": 0.2}

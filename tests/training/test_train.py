@@ -313,3 +313,13 @@ def test_the_plan_that_a_stage_starts_with_has_the_intervals_of_its_monitoring_f
     arguments = stage_parser().parse_args(words[words.index("--stage") :])
     planned = json.loads(plan_as_json(tmp_path / "machine.yaml", arguments))
     assert (planned["steps"], planned["save"], planned["log"]) == (20, 4, 10)
+
+
+def test_the_plan_of_a_stage_without_packing_takes_each_piece_for_a_row_as_the_stage_does(origin, shards, tmp_path):
+    pieces = json.loads((shards / "manifest.json").read_text())["splits"]["train"]["pieces"]
+    # a warm-up that fits the steps over the pieces, but not those over the packed rows
+    warmup = pieces // STAGE["global_batch_size"] - 1
+    words = command(origin, shards, tmp_path, packing=False, steps=None, epochs=1, warmup_steps=warmup)
+    arguments = stage_parser().parse_args(words[words.index("--stage") :])
+    planned = json.loads(plan_as_json(tmp_path / "machine.yaml", arguments))
+    assert planned["steps"] == math.ceil(pieces / STAGE["global_batch_size"])

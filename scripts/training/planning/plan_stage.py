@@ -30,6 +30,7 @@ from scripts.training.planning.resolved_stage import (
     length_warnings,
     resolve_stage,
     schedule_warnings,
+    split_rows,
     used_rows,
 )
 from scripts.training.planning.speed import stage_hours
@@ -165,10 +166,11 @@ def part_plans(train: dict, inputs: PlanInputs) -> dict:
     stage = inputs.resolve()
     if "parts" not in train or not stage.steps or not train["rows"]:
         return {}
-    batch, used = stage.settings.global_batch_size, used_rows(inputs.settings, train["rows"])
+    rows = split_rows(train, inputs.settings)
+    batch, used = stage.settings.global_batch_size, used_rows(inputs.settings, rows)
     # the last step of a pass has the rows that are left
     full_passes, extra_steps = divmod(stage.steps, math.ceil(used / batch))
-    passes = (full_passes * used + extra_steps * batch) / train["rows"]
+    passes = (full_passes * used + extra_steps * batch) / rows
     return {
         "parts": {
             name: {"tokens": round(part["tokens"] * passes), "epochs": round(part["epochs"] * passes, 4)}
@@ -186,7 +188,8 @@ def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
     folder = args.origin
     if adapter:
         folder = args.origin / adapter["base"]
-    rows = [read_json(args.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
+    splits = read_json(args.shards / "manifest.json")["splits"]
+    rows = [split_rows(splits[split], args.settings) for split in PACKED_SPLITS]
     # of SmolLM3, where 0 stands for a layer without RoPE
     layers = [layer for layer, on in enumerate(read_json(folder / "config.json").get("no_rope_layers") or []) if not on]
     settings, shape = with_layers(args.settings, layers), shape_of_folder(folder)
