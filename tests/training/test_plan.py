@@ -21,6 +21,7 @@ QWEN_7B = Shape(
     **read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"]
     | {"tie_word_embeddings": False}
 )
+QWEN_7B_PARAMETERS = 7_615_616_512
 STAGE = {
     "from": "base",
     "data": "code",
@@ -63,6 +64,14 @@ def test_the_plan_has_each_figure_that_the_report_compares_with_what_was_measure
     planned = plan(PlanInputs("sft", stage(), machine, QWEN_7B, rows=6400))
     assert all(planned[key] > 0 for _, key, _, _ in FIGURES)
     assert planned["hours"] == pytest.approx(planned["seconds"] / 3600, abs=0.01)
+
+
+def test_the_weights_of_a_curve_lie_on_the_disk_twice_beside_the_model():
+    sizes = []
+    for curve in ([], [0.5], [0.25, 0.5]):
+        planned = plan(PlanInputs("sft", stage(curve=curve), a40(gpus=8, sharding="zero2"), QWEN_7B, rows=6400))
+        sizes.append(planned["published_gib"])
+    assert sizes == pytest.approx([2 * QWEN_7B_PARAMETERS / 2**30 * factor for factor in (1, 3, 5)], rel=1e-3)
 
 
 @pytest.mark.parametrize(
