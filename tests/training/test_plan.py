@@ -68,8 +68,9 @@ def test_the_plan_has_each_figure_that_the_report_compares_with_what_was_measure
 
 def test_the_weights_of_a_curve_lie_on_the_disk_twice_beside_the_model():
     sizes = []
+    machine = a40(gpus=8, sharding="zero2", gpu_memory_gib=300)
     for curve in ([], [0.5], [0.25, 0.5]):
-        planned = plan(PlanInputs("sft", stage(curve=curve), a40(gpus=8, sharding="zero2"), QWEN_7B, rows=6400))
+        planned = plan(PlanInputs("sft", stage(curve=curve), machine, QWEN_7B, rows=6400))
         sizes.append(planned["published_gib"])
     assert sizes == pytest.approx([2 * QWEN_7B_PARAMETERS / 2**30 * factor for factor in (1, 3, 5)], rel=1e-3)
 
