@@ -70,8 +70,8 @@ class Machine(Record):
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
     gradient_checkpointing: bool | Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         False,
-        description="Recompute activations in the backward pass instead of keeping them: of all layers (`true`), of so"
-        " many of the first ones, or of none. `auto`: for each stage of the fewest that fit, by its plan.",
+        description="Recompute activations in the backward pass instead of keeping them: of all layers (`true`), of the"
+        " first so many that gradients reach, or of none. `auto`: for each stage of the fewest that fit, by its plan.",
     )
     compile: Literal["auto"] | bool = Field(
         "auto",

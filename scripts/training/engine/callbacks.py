@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
-from transformers import PrinterCallback, TrainerCallback, TrainerState
+from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainerState
 from transformers.integrations import TensorBoardCallback, WandbCallback
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer import TRAINER_STATE_NAME
@@ -319,9 +319,19 @@ def exit_all_ranks(args, line: str, kind: type[UserError] = UserError) -> None:
     raise SystemExit(1)
 
 
+def first_layer_with_gradients(model: PreTrainedModel, layers: list[GradientCheckpointingLayer]) -> int:
+    """The number of the first layer that gradients reach: those before it keep nothing that could be recomputed."""
+    if any(parameter.requires_grad for parameter in model.get_input_embeddings().parameters()):
+        return 0
+    for number, layer in enumerate(layers):
+        if any(parameter.requires_grad for parameter in layer.parameters()):
+            return number
+    return len(layers)
+
+
 class RecomputedLayers(TrainerCallback):
-    """Recomputes the first layers alone, where the machine file says how many: the trainer has it switched on for all
-    when training begins."""
+    """Recomputes the first layers that gradients reach alone, where the machine file says how many: the trainer has it
+    switched on for all when training begins."""
 
     def __init__(self, machine: Machine):
         self.count = None
@@ -329,10 +339,12 @@ class RecomputedLayers(TrainerCallback):
             self.count = machine.gradient_checkpointing
 
     def on_train_begin(self, args, state, control, model=None, **kwargs):
+        if self.count is None:
+            return
         layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
-        for number, layer in enumerate(layers):
-            if self.count is not None and number >= self.count:
-                layer.gradient_checkpointing = False
+        first = first_layer_with_gradients(model, layers)
+        for layer in [*layers[:first], *layers[first + self.count :]]:
+            layer.gradient_checkpointing = False
 
 
 def add_callbacks(

@@ -28,7 +28,14 @@ from scripts.training.model.kernels import (
     choose_attention,
     choose_compile,
 )
-from scripts.training.planning.parameters import count_parameters, counts, key_width, layer_parameters, query_width
+from scripts.training.planning.parameters import (
+    count_parameters,
+    counts,
+    key_width,
+    layer_parameters,
+    layers_with_gradients,
+    query_width,
+)
 from scripts.training.planning.resolved_stage import Batch, local_ranks, total_ranks
 from scripts.training.planning.states import GIB, model_states
 
@@ -272,8 +279,8 @@ def stage_budget(
     states = model_states(shape, settings, machine)
     counted = counts(shape, settings)
     training, validation = stage_passes(settings, shape, machine, batch, chunked)
-    # Layers before the first trained one keep nothing for the backward pass.
-    layers = max(2, shape.num_hidden_layers - counted.first_layer)
+    # layers before the first trained one keep nothing for the backward pass
+    layers = max(2, layers_with_gradients(shape, settings))
     ranks = total_ranks(machine)
     busy = pass_peak(training, layers)
     if not training.accumulated:  # its gradients are made within the pass, and are counted with the states

@@ -139,3 +139,8 @@ def counts(shape: Shape, settings: Stage) -> Counts:
         first = min(layers, default=shape.num_hidden_layers)
     total = sum(map(math.prod, chosen.values()))
     return Counts(count_parameters(shape), total, sum(inner), head, max(inner, default=0), first)
+
+
+def layers_with_gradients(shape: Shape, settings: Stage) -> int:
+    """How many layers gradients reach, at least 1: the last ones, from the first with a trained parameter."""
+    return max(1, shape.num_hidden_layers - counts(shape, settings).first_layer)

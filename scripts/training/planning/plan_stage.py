@@ -24,7 +24,7 @@ from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_choosable, check_trainable
 from scripts.training.planning.choice import HEADROOM, Option, choose
 from scripts.training.planning.choice import option as option_of
-from scripts.training.planning.parameters import count_parameters, counts
+from scripts.training.planning.parameters import count_parameters, counts, layers_with_gradients
 from scripts.training.planning.resolved_stage import (
     ResolvedStage,
     length_warnings,
@@ -114,7 +114,7 @@ def choose_option(inputs: PlanInputs) -> Option | None:
 def recomputed_text(option: Option) -> str:
     """How many layers are recomputed, what of the time that costs, and how much memory would free it."""
     machine, shape = option.machine, option.shape
-    layers = shape.num_hidden_layers
+    layers = layers_with_gradients(shape, option.settings)
     count = machine.recomputed(layers)
     if not count:
         return f"none of {layers}"

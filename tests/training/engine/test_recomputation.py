@@ -12,6 +12,7 @@ from scripts.training.engine.callbacks import RecomputedLayers
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import stack
 from scripts.training.planning.budget import Pass, layer_bytes
+from scripts.training.planning.parameters import layers_with_gradients
 from scripts.training.planning.resolved_stage import resolve_stage
 from scripts.training.train import training_arguments
 from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
@@ -40,11 +41,15 @@ def test_as_many_layers_as_said_are_recomputed_and_the_loss_is_the_same(tmp_path
         assert loss == pytest.approx(plain, abs=1e-6)
 
 
-def kept_bytes(recomputed: int) -> int:
-    """Bytes that autograd keeps of a forward pass in float32, each storage once, without the weights'."""
+def kept_bytes(recomputed: int, frozen: int = 0) -> int:
+    """Bytes that autograd keeps of a forward pass in float32, each storage once, without the weights'. `frozen`: layers
+    that are not trained, the first ones, with the embedding."""
     torch.manual_seed(0)
     config = Qwen2Config(**SHAPE | {"num_hidden_layers": 4}, vocab_size=VOCABULARY, use_cache=False)
     model = Qwen2ForCausalLM(config).train()
+    if frozen:
+        model.requires_grad_(False)
+        model.model.layers[frozen:].requires_grad_(True)
     model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     RecomputedLayers(machine(gradient_checkpointing=recomputed or 1)).on_train_begin(None, None, None, model=model)
     if not recomputed:
@@ -81,3 +86,13 @@ def test_each_recomputed_layer_frees_as_much_as_the_plan_says():
     layer = layer_bytes(Pass(shape, recomputed=0, **spec)) - 2 * 32 * 4 * shape.hidden_size
     assert max(steps) == pytest.approx(min(steps), rel=0.05)  # each as much
     assert sum(steps) / 4 == pytest.approx(layer, rel=0.1)  # of so small a layer; traces of large ones are within 6%
+
+
+def test_of_a_stage_that_trains_the_last_layers_those_are_recomputed():
+    """Layers before the first trained one keep nothing: to recompute them would free nothing, and the plan says so."""
+    measured = [kept_bytes(count, frozen=2) for count in range(4)]
+    first, second, third = (before - after for before, after in pairwise(measured))
+    assert first == pytest.approx(second, rel=0.05) and first > 0 and third == 0
+    settings = stage(trainable=["model.layers.2.*", "model.layers.3.*"])
+    shape = Shape(**{name: SHAPE[name] for name in REQUIRED} | {"num_hidden_layers": 4}, vocab_size=VOCABULARY)
+    assert layers_with_gradients(shape, settings) == 2
