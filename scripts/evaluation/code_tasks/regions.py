@@ -85,7 +85,7 @@ def lines_without_grammar(text: str) -> list[Region]:
 def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
     """The regions of a file, each once; none if too much of it does not parse. Of a language without a grammar they are
     lines alone. `max_lines`: most lines of a function; it has at least two."""
-    if "\r" in text:
+    if "\r" in text.replace("\r\n", "\n"):
         return []
     if language not in completions():
         return lines_without_grammar(text)
@@ -113,7 +113,7 @@ def cut(text: str, region: Region) -> Parts:
     first = lines[region.first]
     indentation = first[: len(first) - len(first.lstrip())]
     before = "".join(f"{line}\n" for line in lines[: region.first]) + indentation
-    answer = "\n".join(lines[region.first : region.last + 1])[len(indentation) :]
+    answer = "\n".join(lines[region.first : region.last + 1])[len(indentation) :].removesuffix("\r")
     return Parts(before, answer, text[len(before) + len(answer) :])
 
 

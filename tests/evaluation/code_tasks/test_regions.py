@@ -114,23 +114,27 @@ FILES = {
 }
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("language", FILES)
-def test_the_parts_around_a_region_add_up_to_the_file_and_the_files_own_text_ends_with_the_region(language):
-    text, _ = FILES[language]
+def test_the_parts_around_a_region_add_up_to_the_file_and_the_files_own_text_ends_with_the_region(language, line_end):
+    text, expected = FILES[language]
+    text = text.replace("\n", line_end)
+    assert {(region.size, region.first, region.last) for region in regions(text, language)} == expected
     for region in regions(text, language):
         before, answer, after = cut(text, region)
         assert before + answer + after == text
         indentation = before.rpartition("\n")[2]
-        assert not indentation.strip() and answer[0].strip() and after[0] == "\n"
+        assert not indentation.strip() and answer.strip() == answer and after.startswith(line_end)
         end = region_end(region.size, language, indentation, answer + after)
         # what follows a block inside its closing brace is white space or a comment
         assert (answer + after)[:end].rstrip() == answer, region
         assert region_end(region.size, language, indentation, answer) is None
 
 
-def test_files_that_do_not_parse_are_too_long_or_have_other_line_ends_have_no_region():
+def test_files_that_do_not_parse_are_too_long_or_have_lone_carriage_returns_have_no_region():
     assert regions("int main( { this ] is no { code )\n" * 5, "cpp") == []
-    assert regions(PYTHON.replace("\n", "\r\n"), "python") == []
+    assert regions(PYTHON.replace("\n", "\r"), "python") == []
+    assert regions(PYTHON.replace("What it", "What\rit"), "python") == []
     assert not any(region.size == "function" for region in regions(PYTHON, "python", max_lines=9))
 
 
