@@ -57,6 +57,10 @@ def leave_out_what_libraries_say() -> None:
     """Print no lines of libraries that concern their own developers, or that are wrong here."""
     # peft 0.21 asks transformers for it by this name
     warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+    # transformers tells DeepSpeed alone how many passes a step has, as DeepSpeed divides the loss
+    logging.getLogger("accelerate.accelerator").addFilter(
+        lambda record: "Gradient accumulation steps mismatch" not in record.getMessage()
+    )
     # a machine without GPUs is no mistake
     logging.getLogger("DeepSpeed").addFilter(lambda record: "Setting accelerator to CPU" not in record.getMessage())
 
