@@ -69,7 +69,8 @@ def serve(
     found = (
         f"retrieves from {len(assistant.pieces.pieces):,} pieces" if assistant.pieces.pieces else "retrieves nothing"
     )
-    facts = {"model": stage, "experiment": experiment.experiment, "host": host, "retrieval": found}
+    shown = f"[{host}]" if ":" in host else host  # as a URL has an address of IPv6
+    facts = {"model": stage, "experiment": experiment.experiment, "host": shown, "retrieval": found}
     lines = EDITORS.format(**facts, key="KEY" if key else "none")
     serve_assistant(assistant, host, port, key, layout.served, [lines])
     sys.stdout.flush()

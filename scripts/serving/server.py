@@ -11,6 +11,7 @@ suite qa. Requests are answered one after the other, in the order in which they 
 
 import asyncio
 import contextlib
+import errno
 import hmac
 import json
 import logging
@@ -213,10 +214,13 @@ def read_key(host: str, key_file: Path | None) -> str | None:
 
 
 def check_port(host: str, port: int) -> None:
-    """Check that an address is free, before a model is loaded. Raises UserError: it is not."""
+    """Check that an address is this machine's and free, before a model is loaded. Raises UserError: it is not."""
     try:
-        socket.create_server((host, port)).close()
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        socket.create_server((host, port), family=family).close()
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise UserError(f"--host {host}: no address of this machine; give one, as {LOOPBACK}") from error
         raise UserError(f"--port {port}: {error.strerror or error}; give another one, or 0 for a free one") from error
 
 

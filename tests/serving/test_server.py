@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from aiohttp import ClientSession
@@ -217,9 +218,17 @@ def test_with_a_key_others_are_refused(assistant, tmp_path):
     assert talk(assistant, conversation, key) == [refused, refused, refused, (200, None)]
     (tmp_path / "key").write_text(f"{key}\n")
     assert read_key("0.0.0.0", tmp_path / "key") == key and read_key("127.0.0.1", None) is None
-    taken = socket.create_server(("127.0.0.1", 0))
-    with taken, pytest.raises(UserError, match=r"--port \d+: Address already in use.*; give another one"):
-        check_port("127.0.0.1", taken.getsockname()[1])
+    loopbacks = [(socket.AF_INET, "127.0.0.1")]
+    with suppress(OSError):  # a container may have no IPv6
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        loopbacks.append((socket.AF_INET6, "::1"))
+    for family, host in loopbacks:
+        taken = socket.create_server((host, 0), family=family)
+        with taken, pytest.raises(UserError, match=r"--port \d+: Address already in use.*; give another one"):
+            check_port(host, taken.getsockname()[1])
+        check_port(host, 0)
+    with pytest.raises(UserError, match=r"--host 192\.0\.2\.1: no address of this machine; give one, as 127\.0\.0\.1"):
+        check_port("192.0.2.1", 0)
     with pytest.raises(UserError, match=r"--host 0\.0\.0\.0: others could use the model; give --key-file"):
         read_key("0.0.0.0", None)
     (tmp_path / "key").write_text("short")
