@@ -205,9 +205,11 @@ def extensions_of(names: Collection[str] | None = None) -> dict[str, str]:
 
 
 def some_names(wrong: str) -> str:
-    """Names of languages for an error about a wrong one: those that resemble it, and those with a grammar."""
+    """Names of languages for an error about a wrong one: the one that it means, as `c#`, those that resemble it, and
+    those with a grammar."""
+    meant = [name for alias, name in names_by_alias().items() if alias == wrong.lower()]
     near = get_close_matches(wrong.lower(), languages(), n=5)
-    return ", ".join(dict.fromkeys([*near, *syntaxes()]))
+    return ", ".join(dict.fromkeys([*meant, *near, *syntaxes()]))
 
 
 def names_by_alias() -> dict[str, str]:

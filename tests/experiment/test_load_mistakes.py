@@ -28,6 +28,11 @@ def unscored_chats(config):
     [
         (set_key("sed", 1), "sed: unknown key; did you mean `seed`?"),
         (set_key("seed", "42"), "seed: must be a whole number, not '42'"),
+        (set_key("seed", 2**32), "seed: must be at most 4294967295, not 4294967296"),
+        (
+            set_key("corpus", "filter", {"languages": ["C#"]}),
+            "corpus.filter.languages.0: must be a language, such as csharp, c, cpp, go, java, python, rust, c_or_cpp,",
+        ),
         (set_key("corpus", None), "corpus: must be a mapping of keys, not None"),
         (
             set_key("corpus", "compose", "code", "fimrate", 1),

@@ -7,7 +7,7 @@ from pydantic import Field, create_model
 from scripts.common.discovery import constants_in
 from scripts.evaluation.suites import in_report_order
 from scripts.experiment.settings.corpus import Corpus
-from scripts.experiment.settings.record import Record, Text
+from scripts.experiment.settings.record import Record, Seed, Text
 from scripts.experiment.settings.suites import Gates
 from scripts.experiment.settings.training import Release, Stage, Tokens, Training
 
@@ -29,7 +29,7 @@ class Experiment(Record):
     results: Annotated[str, Field(pattern=r"^results(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")] = Field(
         "results", description="Results root: `results`, or a folder below it to keep several experiments side by side."
     )
-    seed: int = Field(42, ge=0, description="Seed from which all others are derived.")
+    seed: Seed = Field(42, description="Seed from which all others are derived.")
     sources: Text | None = Field(
         None, description="Table of sources (TSV): name, kind, location, pin, language, priority, licence."
     )

@@ -100,6 +100,7 @@ Steps = Annotated[Number, Field(gt=0), AfterValidator(whole_or_share)]
 Unique = AfterValidator(refuse_repetition)
 Names = Annotated[list[str], Unique, Field(min_length=1)]
 Text = Annotated[str, Field(min_length=1)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # what numpy takes
 
 
 class Record(BaseModel):

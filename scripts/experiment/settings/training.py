@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.corpus import DatasetName, Sha256
-from scripts.experiment.settings.record import Number, Record, Steps, Text, Unique
+from scripts.experiment.settings.record import Number, Record, Seed, Steps, Text, Unique
 
 
 class Tokenizer(Record):
@@ -211,7 +211,7 @@ class Stage(Record):
         description="Publish the checkpoint with the lowest validation loss instead of the last one. A checkpoint is"
         " then also saved whenever the validation loss is the lowest so far.",
     )
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=2)] | None = Field(
+    seeds: Annotated[list[Seed], Unique, Field(min_length=2)] | None = Field(
         None,
         description="Train this stage once with each of these seeds instead of the experiment's `seed`. The"
         " intervals of its scores, comparisons and gates then include the variation between seeds. Only"

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
-from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainerState
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.integrations import TensorBoardCallback, WandbCallback
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer import TRAINER_STATE_NAME
@@ -40,6 +40,7 @@ from scripts.training.engine.checkpoint_folders import (
     step_of,
 )
 from scripts.training.engine.parallel import Layout, ShardingCheck, current_layout, gathered_weights_on_save
+from scripts.training.engine.parameters import first_layer_with_gradients
 from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.trainer import PassRecordingTrainer, StageTrainer, validation_losses
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds, StallAlert
@@ -317,16 +318,6 @@ def exit_all_ranks(args, line: str, kind: type[UserError] = UserError) -> None:
     if args.process_index == 0:
         raise kind(line)
     raise SystemExit(1)
-
-
-def first_layer_with_gradients(model: PreTrainedModel, layers: list[GradientCheckpointingLayer]) -> int:
-    """The number of the first layer that gradients reach: those before it keep nothing that could be recomputed."""
-    if any(parameter.requires_grad for parameter in model.get_input_embeddings().parameters()):
-        return 0
-    for number, layer in enumerate(layers):
-        if any(parameter.requires_grad for parameter in layer.parameters()):
-            return number
-    return len(layers)
 
 
 class RecomputedLayers(TrainerCallback):

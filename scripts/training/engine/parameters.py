@@ -25,3 +25,13 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
             else:
                 parts["decayed" if name in decayed else "undecayed"].append(parameter)
     return parts
+
+
+def first_layer_with_gradients(model: nn.Module, layers: list[nn.Module]) -> int:
+    """The number of the first layer that gradients reach: those before it keep nothing that could be recomputed."""
+    if any(parameter.requires_grad for parameter in model.get_input_embeddings().parameters()):
+        return 0
+    for number, layer in enumerate(layers):
+        if any(parameter.requires_grad for parameter in layer.parameters()):
+            return number
+    return len(layers)
