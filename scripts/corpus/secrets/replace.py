@@ -14,11 +14,11 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-import re2
+import hyperscan
 
 from scripts.corpus.heuristics.quality import Dropped
 from scripts.corpus.secrets.personal import in_literal, personal_rules
-from scripts.corpus.secrets.rules import Rule, re2_options, secret_rules
+from scripts.corpus.secrets.rules import Rule, secret_rules
 
 COMMENT = re.compile(rb"(?:^|[\s;{}()])(?://|/\*|#|--)|^\s*(?:\*|%|;)")  # what begins a comment
 # what may follow a backslash: `n`, `x41`, `u00e9`, `101`
@@ -26,11 +26,23 @@ ESCAPE = re.compile(rb"x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1
 
 
 class Rules(NamedTuple):
-    """All rules, and an index that tells which of them may match a text."""
+    """All rules, and an index that tells which of them may match a text.
+
+    Hyperscan finds the keywords: RE2 builds its tables while it searches, which for so many patterns takes three times
+    as long as the search itself, and new texts need new ones.
+    """
 
     rules: list[Rule]
-    keywords: object  # a re2.Set of all keywords, searched for in one pass
+    keywords: hyperscan.Database
     of_keyword: list[list[int]]  # by number of the keyword the numbers of its rules
+
+    def that_may_match(self, text: bytes) -> list[int]:
+        """The numbers of the rules with a keyword in a text."""
+        found, numbers = [], set()
+        self.keywords.scan(text, lambda keyword, *_: found.append(keyword))
+        for keyword in found:
+            numbers.update(self.of_keyword[keyword])
+        return sorted(numbers)
 
 
 @cache
@@ -40,10 +52,10 @@ def all_rules() -> Rules:
     for number, rule in enumerate(rules):
         for word in dict.fromkeys(rule.keywords):
             by_keyword.setdefault(word, []).append(number)
-    keywords = re2.Set.SearchSet(re2_options(case_sensitive=False))
-    for word in by_keyword:
-        keywords.Add(word.encode())
-    keywords.Compile()
+    keywords = hyperscan.Database()
+    patterns = [word.encode() for word in by_keyword]
+    flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_SINGLEMATCH  # each keyword once a text
+    keywords.compile(patterns, ids=list(range(len(patterns))), flags=flags)
     return Rules(rules, keywords, list(by_keyword.values()))
 
 
@@ -91,13 +103,9 @@ class Replaced(NamedTuple):
 
 
 def replace_secrets(text: bytes) -> Replaced:
-    """Replace the secrets of a text; UTF-8 stays UTF-8."""
-    rules = all_rules()
-    numbers = set()
-    for word in rules.keywords.Match(text) or ():
-        numbers.update(rules.of_keyword[word])
-    spans = []
-    for number in sorted(numbers):
+    """Replace the secrets of a text; UTF-8 stays UTF-8. Not for two threads at a time."""
+    rules, spans = all_rules(), []
+    for number in rules.that_may_match(text):
         for start, end in secrets_of(rules.rules[number], text):
             spans.append((start, -end, number))
     counts, parts, at, replaced = Counter(), [], 0, []

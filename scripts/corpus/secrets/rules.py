@@ -17,12 +17,8 @@ import re2
 # ruff: noqa: E501  (a pattern stands on one line)
 
 
-def re2_options(**chosen: object) -> re2.Options:
-    result = re2.Options()
-    result.log_errors, result.max_mem = False, 1 << 28
-    for name, value in chosen.items():
-        setattr(result, name, value)
-    return result
+OPTIONS = re2.Options()
+OPTIONS.log_errors, OPTIONS.max_mem = False, 1 << 28
 
 
 @dataclass
@@ -49,7 +45,7 @@ class Rule:
 
     @cached_property
     def compiled(self):
-        return re2.compile(self.pattern.encode(), re2_options())
+        return re2.compile(self.pattern.encode(), OPTIONS)
 
 
 COUNTING = re.compile(rb"01234567|12345678|23456789|abcdefgh|98765432|87654321|(.)\1{7}|example")
