@@ -39,7 +39,7 @@ from scripts.common.options import command
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
-from scripts.corpus.heuristics.encodings import code_cells
+from scripts.corpus.heuristics.encodings import code_cells, decode_detected
 from scripts.corpus.heuristics.header_language import header_language
 from scripts.corpus.heuristics.paths import FolderLicences, check_path
 from scripts.corpus.heuristics.quality import Dropped, check_characters, check_quality, decode
@@ -121,9 +121,6 @@ def decode_or_convert(content: bytes, encodings: list[str]) -> tuple[bytes, str,
     except Dropped as drop:
         if not encodings:
             raise
-        # imported here: chardet takes longer to import than a typical source to filter
-        from scripts.corpus.heuristics.encodings import decode_detected
-
         try:
             encoding, text = decode_detected(content, encodings)
         except ValueError as error:

@@ -9,7 +9,6 @@ that it takes for Latin-1 must also look like Latin-1: accented letters inside w
 import re
 from itertools import chain
 
-import chardet
 import orjson
 
 from scripts.corpus.heuristics.quality import Dropped
@@ -54,6 +53,8 @@ def decode_detected(raw: bytes, encodings: list[str]) -> tuple[str, str]:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) and not raw.startswith(b"\xff\xfe\0\0"):
         guessed, confidence = "UTF-16", 1.0
     else:
+        import chardet  # takes longer to import than a typical source to filter
+
         guess = chardet.detect(raw)
         guessed, confidence = str(guess["encoding"]).upper(), guess["confidence"] or 0.0
     name, codec = KNOWN.get(guessed, (None, None))

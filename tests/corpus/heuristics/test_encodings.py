@@ -82,7 +82,7 @@ def test_converted_documents_name_their_encoding_and_are_counted(tmp_path):
 
 def test_a_guess_of_latin_1_that_does_not_read_as_such_is_refused(monkeypatch):
     guess = {"encoding": "WINDOWS-1252", "confidence": 0.5}
-    monkeypatch.setattr("scripts.corpus.heuristics.encodings.chardet.detect", lambda raw: guess)
+    monkeypatch.setattr("chardet.detect", lambda raw: guess)
     assert decode_detected((CODE + GERMAN).encode("latin-1"), ALL) == ("latin-1", CODE + GERMAN)
     for raw in ((CODE + POLISH).encode("iso8859-2"), (CODE + CHINESE).encode("gbk"), (CODE + GERMAN).encode()):
         with pytest.raises(ValueError, match="symbols inside words"):
