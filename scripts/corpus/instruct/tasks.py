@@ -264,7 +264,8 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
 
     Each has `messages`, a `name` that is unique in the document, and `task` (unless `analysis` is the only one).
     """
-    text, path, language = document["text"], document["path"], document["language"]
+    # in a chat lines end as people's do; textwrap.dedent takes off no indentation where they end with CRLF
+    text, path, language = document["text"].replace("\r\n", "\n"), document["path"], document["language"]
     if len(text) > settings.max_characters:
         return "too_long"
     if language not in chats():

@@ -49,6 +49,23 @@ def test_a_documented_function_is_found_whole_in_every_language(language):
     assert not functions_of(text, "src/tests/a.x", language)
 
 
+CLASSES = {
+    "python": f'class T:\n    def bigger(self, b):\n        """{SAID}"""\n        a = self.a\n\n        return max(a, b)\n',  # noqa: E501
+    "java": f"class T {{\n    /** {SAID} */\n    int bigger(int b) {{\n        int a = c;\n\n        return max(a, b);\n    }}\n}}\n",  # noqa: E501
+}
+
+
+@pytest.mark.parametrize("language", CLASSES)
+def test_a_file_whose_lines_end_with_crlf_gives_the_same_chats(language):
+    """Of methods, too, which are dedented: an empty line of CRLF would keep `textwrap.dedent` from that."""
+    found = []
+    for line_end in ("\n", "\r\n"):
+        text = CLASSES[language].replace("\n", line_end)
+        found.append(list(examples_of(document(text, "a.x", language), SETTINGS, 1)))
+    said = "".join(message["content"] for message in found[0][-1]["messages"])
+    assert found[0] == found[1] and "\n\n    return max" in said
+
+
 @pytest.mark.parametrize(
     "text",
     [
