@@ -106,6 +106,10 @@ def judge(
     from scripts.judge.sandbox.bubblewrap import Limits
     from scripts.judge.sandbox.packages import Packages
 
+    if not 0 < timeout < float("inf"):
+        raise UserError(f"--timeout {timeout:g}: must be a number of seconds above 0")
+    if not 64 <= memory < 1 << 20:
+        raise UserError(f"--memory {memory}: must be from 64 to {(1 << 20) - 1} megabytes")
     environment = str(packages) if packages is not None else None
     problems = Benchmark(path=str(benchmark), ignore=ignore or [])
     limits = Limits(timeout, memory << 20)

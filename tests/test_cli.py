@@ -80,6 +80,9 @@ def test_a_wrong_command_line_is_one_line_and_code_2(words, line, capsys):
         (["plan", "--experiment", "config/experiments/lora_qa.yaml"], "did you mean lora-qa?"),
         (["status", "--experiment", "zzz"], f"zzz: no such file; known: {', '.join(experiments())}"),
         (["plan", "--rows", "0"], "--rows 0: packed training rows to plan for, at least 1"),
+        (["judge", "b", "g", "--timeout", "0"], "--timeout 0: must be a number of seconds above 0"),
+        (["judge", "b", "g", "--timeout", "nan"], "--timeout nan: must be a number of seconds above 0"),
+        (["judge", "b", "g", "--memory", "1"], "--memory 1: must be from 64 to 1048575 megabytes"),
     ],
 )
 def test_what_is_not_there_is_one_line(words, line):

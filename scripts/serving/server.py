@@ -215,6 +215,8 @@ def read_key(host: str, key_file: Path | None) -> str | None:
 
 def check_port(host: str, port: int) -> None:
     """Check that an address is this machine's and free, before a model is loaded. Raises UserError: it is not."""
+    if not 0 <= port < 1 << 16:
+        raise UserError(f"--port {port}: must be from 0 to 65535")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         socket.create_server((host, port), family=family).close()

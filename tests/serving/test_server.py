@@ -227,6 +227,9 @@ def test_with_a_key_others_are_refused(assistant, tmp_path):
         with taken, pytest.raises(UserError, match=r"--port \d+: Address already in use.*; give another one"):
             check_port(host, taken.getsockname()[1])
         check_port(host, 0)
+    for port in (-1, 65536):
+        with pytest.raises(UserError, match=f"--port {port}: must be from 0 to 65535"):
+            check_port("127.0.0.1", port)
     with pytest.raises(UserError, match=r"--host 192\.0\.2\.1: no address of this machine; give one, as 127\.0\.0\.1"):
         check_port("192.0.2.1", 0)
     with pytest.raises(UserError, match=r"--host 0\.0\.0\.0: others could use the model; give --key-file"):
