@@ -264,7 +264,7 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
 
     Each has `messages`, a `name` that is unique in the document, and `task` (unless `analysis` is the only one).
     """
-    # in a chat lines end as people's do; textwrap.dedent takes off no indentation where they end with CRLF
+    # with CRLF, textwrap.dedent would leave methods indented
     text, path, language = document["text"].replace("\r\n", "\n"), document["path"], document["language"]
     if len(text) > settings.max_characters:
         return "too_long"
