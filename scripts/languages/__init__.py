@@ -205,11 +205,13 @@ def extensions_of(names: Collection[str] | None = None) -> dict[str, str]:
 
 
 def some_names(wrong: str) -> str:
-    """Names of languages for an error about a wrong one: the one that it means, as `c#`, those that resemble it, and
-    those with a grammar."""
-    meant = [name for alias, name in names_by_alias().items() if alias == wrong.lower()]
-    near = get_close_matches(wrong.lower(), languages(), n=5)
-    return ", ".join(dict.fromkeys([*meant, *near, *syntaxes()]))
+    """Names of languages for an error about a wrong name: first the language that it means (`c#` is csharp), then
+    similar names, then the languages with a grammar."""
+    names = [*get_close_matches(wrong.lower(), languages(), n=5), *syntaxes()]
+    meant = names_by_alias().get(wrong.lower())
+    if meant:
+        names.insert(0, meant)
+    return ", ".join(dict.fromkeys(names))
 
 
 def names_by_alias() -> dict[str, str]:

@@ -17,13 +17,12 @@ from scripts.common.cli import run
 from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
 from scripts.common.options import command
-from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.model_folder import Shape, shape_of_folder
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.plan_stage import PlanInputs, part_plans, plan, with_layers
-from scripts.training.planning.resolved_stage import split_rows
+from scripts.training.planning.resolved_stage import rows_of_splits
 from scripts.training.planning.states import GIB, disk_warning
 
 
@@ -46,7 +45,7 @@ def plan_file(
     """
     manifest = read_json(shards / "manifest.json")
     check_validation(stage, settings, shards, manifest)
-    rows = [split_rows(manifest["splits"][split], settings) for split in PACKED_SPLITS]
+    rows = rows_of_splits(manifest, settings)
     known = None
     if shape:
         known = Shape(**shape)

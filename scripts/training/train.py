@@ -57,7 +57,7 @@ from scripts.training.model.nope import no_rope_parameters
 from scripts.training.monitoring.measurements import size_of
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.plan_stage import PLAN
-from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, schedule_warnings, split_rows
+from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, rows_of_splits, schedule_warnings
 
 
 def load_stage_model(
@@ -168,7 +168,7 @@ def train(
     parameters = None
     if auto:
         parameters = count_parameters(folders.origin)
-    rows = split_rows(shards["splits"]["train"], settings)
+    rows, validation_rows = rows_of_splits(shards, settings)
     stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size(), monitoring)
     settings = stage.settings
     if auto:
@@ -189,7 +189,7 @@ def train(
         owner = Ownership(work)
         with new_folder_beside(folders.out):
             pass  # that nothing can be written there is found now, not after the last step
-        for line in schedule_warnings(stage, split_rows(shards["splits"]["validation"], settings)):
+        for line in schedule_warnings(stage, validation_rows):
             logging.warning(f"warning: {line}")
         prune_before_start(work, folders.origin)
     checkpoint = resume_from(name, work, machine, first_rank)

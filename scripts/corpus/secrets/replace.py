@@ -38,10 +38,8 @@ class Rules(NamedTuple):
 
     def that_may_match(self, text: bytes) -> list[int]:
         """The numbers of the rules with a keyword in a text."""
-        found, numbers = [], set()
-        self.keywords.scan(text, lambda keyword, *_: found.append(keyword))
-        for keyword in found:
-            numbers.update(self.of_keyword[keyword])
+        numbers = set()
+        self.keywords.scan(text, lambda keyword, *_: numbers.update(self.of_keyword[keyword]))
         return sorted(numbers)
 
 

@@ -203,7 +203,7 @@ def check_disk_space(stage: ResolvedStage, model: nn.Module, origin: dict, work:
         published = sum(file["bytes"] for file in origin["files"].values())
     else:
         published = saved_parameters(settings, parameters, trained) * weight_bytes(settings, machine)
-    published *= 1 + 2 * len(stage.curve_steps)  # the weights of the curve lie in the work folder, too
+    published *= stage.weight_copies
     number = checkpoints_at_once(stage)
     present = sum(folder_bytes(folder) for folder in checkpoints_of(work))
     needed, free = number * size + published - present, free_bytes(work)

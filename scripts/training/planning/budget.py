@@ -280,7 +280,7 @@ def stage_budget(
     counted = counts(shape, settings)
     training, validation = stage_passes(settings, shape, machine, batch, chunked)
     # layers before the first trained one keep nothing for the backward pass
-    layers = max(2, layers_with_gradients(shape, settings))
+    layers = max(2, layers_with_gradients(shape, counted))
     ranks = total_ranks(machine)
     busy = pass_peak(training, layers)
     if not training.accumulated:  # its gradients are made within the pass, and are counted with the states

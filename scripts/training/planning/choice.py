@@ -15,7 +15,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.model.kernels import UNSHARDED_WEIGHTS
 from scripts.training.planning.budget import Budget, stage_budget
-from scripts.training.planning.parameters import layers_with_gradients
+from scripts.training.planning.parameters import counts, layers_with_gradients
 from scripts.training.planning.resolved_stage import Batch, divide_batch, total_ranks
 from scripts.training.planning.speed import Speed, stage_speed
 from scripts.training.planning.states import GIB
@@ -102,7 +102,7 @@ HEADROOM = 0.04  # of a GPU's memory: a plan that is a little too small would en
 
 def fewest_recomputed(name: str, settings: Stage, shape: Shape, machine: Machine) -> Option:
     """The way with the fewest recomputed layers that fits, with some headroom; with all of them where none does."""
-    layers = layers_with_gradients(shape, settings)
+    layers = layers_with_gradients(shape, counts(shape, settings))
     spare = HEADROOM * (machine.gpu_memory_gib or 0) * GIB
 
     def way(count: int) -> Option:

@@ -21,7 +21,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.checks import check_dataset_sources
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.layout import MANIFEST, PACKED_SPLITS, Layout, raw_manifest
+from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
 from scripts.experiment.load import experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
 from scripts.experiment.model_folder import description
@@ -37,7 +37,7 @@ from scripts.sources.tables.sources_table import sources_of
 from scripts.tokens.packing.mixing import most_rows, validation_rows
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.plan_stage import PlanInputs, plan, with_layers
-from scripts.training.planning.resolved_stage import split_rows
+from scripts.training.planning.resolved_stage import rows_of_splits
 from scripts.training.planning.states import GIB, disk_warning
 
 # Of 60 source distributions with 746 MB, filters and deduplication kept 197 MB, 50 million Qwen tokens (DECISIONS.md).
@@ -131,8 +131,7 @@ def stage_rows(
         )
     manifest = packed.stage(stage) / MANIFEST
     if manifest.is_file():
-        splits = read_json(manifest)["splits"]
-        return Rows(*(split_rows(splits[split], settings) for split in PACKED_SPLITS), "counted")
+        return Rows(*rows_of_splits(read_json(manifest), settings), "counted")
     rows = {
         part: dataset_rows(experiment, sources, part, settings.sequence_length)
         for part in packed.datasets_of(settings.data)

@@ -141,6 +141,6 @@ def counts(shape: Shape, settings: Stage) -> Counts:
     return Counts(count_parameters(shape), total, sum(inner), head, max(inner, default=0), first)
 
 
-def layers_with_gradients(shape: Shape, settings: Stage) -> int:
+def layers_with_gradients(shape: Shape, counted: Counts) -> int:
     """How many layers gradients reach, at least 1: the last ones, from the first with a trained parameter."""
-    return max(1, shape.num_hidden_layers - counts(shape, settings).first_layer)
+    return max(1, shape.num_hidden_layers - counted.first_layer)

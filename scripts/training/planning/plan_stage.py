@@ -15,7 +15,6 @@ import yaml
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
-from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.model_folder import Shape, shape_of_folder
 from scripts.experiment.settings.machine import Machine, Monitoring
@@ -29,6 +28,7 @@ from scripts.training.planning.resolved_stage import (
     ResolvedStage,
     length_warnings,
     resolve_stage,
+    rows_of_splits,
     schedule_warnings,
     split_rows,
     used_rows,
@@ -114,7 +114,7 @@ def choose_option(inputs: PlanInputs) -> Option | None:
 def recomputed_text(option: Option) -> str:
     """How many layers are recomputed, what of the time that costs, and how much memory would free it."""
     machine, shape = option.machine, option.shape
-    layers = layers_with_gradients(shape, option.settings)
+    layers = layers_with_gradients(shape, counts(shape, option.settings))
     count = machine.recomputed(layers)
     if not count:
         return f"none of {layers}"
@@ -188,8 +188,7 @@ def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
     folder = args.origin
     if adapter:
         folder = args.origin / adapter["base"]
-    splits = read_json(args.shards / "manifest.json")["splits"]
-    rows = [split_rows(splits[split], args.settings) for split in PACKED_SPLITS]
+    rows = rows_of_splits(read_json(args.shards / "manifest.json"), args.settings)
     # of SmolLM3, where 0 stands for a layer without RoPE
     layers = [layer for layer, on in enumerate(read_json(folder / "config.json").get("no_rope_layers") or []) if not on]
     settings, shape = with_layers(args.settings, layers), shape_of_folder(folder)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from scripts.common.errors import UserError
+from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.model_folder import Shape
 from scripts.experiment.settings.machine import Machine, Monitoring
 from scripts.experiment.settings.training import Stage
@@ -101,6 +102,12 @@ class ResolvedStage:
         if self.steps is None:
             return []
         return sorted({max(1, round(share * self.steps)) for share in self.settings.curve} - {self.steps})
+
+    @property
+    def weight_copies(self) -> int:
+        """How many sets of weights lie on the disk beside the checkpoints: the published ones, and those of each curve
+        step twice, in the work folder and beside the published ones."""
+        return 1 + 2 * len(self.curve_steps)
 
     def record(self) -> dict:
         """What is known, under the names of plan and summary."""
@@ -218,6 +225,11 @@ def global_batch_size(parameters: int, tokens: int, length: int) -> int:
 def split_rows(split: dict, settings: Stage) -> int:
     """The rows of a split that a stage sees, by the counts in the shards' manifest; unpacked, each piece is a row."""
     return split["rows" if settings.packing else "pieces"]
+
+
+def rows_of_splits(shards: dict, settings: Stage) -> list[int]:
+    """The rows of the training and of the validation split that a stage sees. `shards`: their manifest."""
+    return [split_rows(shards["splits"][split], settings) for split in PACKED_SPLITS]
 
 
 def used_rows(settings: Stage, rows: int) -> int:

@@ -204,8 +204,7 @@ def stage_disk(stage: ResolvedStage, shape: Shape) -> Disk:
     published = saved_parameters(settings, parameters, counted.trained) * weight_bytes(settings, machine)
     if settings.method == "lora" and settings.lora.merge:
         published = 2 * parameters
-    published *= 1 + 2 * len(stage.curve_steps)  # the weights of the curve lie in the work folder, too
-    return Disk(checkpoint_size, checkpoints_at_once(stage), published)
+    return Disk(checkpoint_size, checkpoints_at_once(stage), published * stage.weight_copies)
 
 
 def disk_warning(stage: ResolvedStage, planned: dict, free_gib: float) -> list[str]:

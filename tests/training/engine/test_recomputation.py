@@ -12,7 +12,7 @@ from scripts.training.engine.callbacks import RecomputedLayers
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import stack
 from scripts.training.planning.budget import Pass, layer_bytes
-from scripts.training.planning.parameters import layers_with_gradients
+from scripts.training.planning.parameters import counts, layers_with_gradients
 from scripts.training.planning.resolved_stage import resolve_stage
 from scripts.training.train import training_arguments
 from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
@@ -95,4 +95,4 @@ def test_of_a_stage_that_trains_the_last_layers_those_are_recomputed():
     assert first == pytest.approx(second, rel=0.05) and first > 0 and third == 0
     settings = stage(trainable=["model.layers.2.*", "model.layers.3.*"])
     shape = Shape(**{name: SHAPE[name] for name in REQUIRED} | {"num_hidden_layers": 4}, vocab_size=VOCABULARY)
-    assert layers_with_gradients(shape, settings) == 2
+    assert layers_with_gradients(shape, counts(shape, settings)) == 2
